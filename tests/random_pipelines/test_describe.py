@@ -27,7 +27,7 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def test_of_a_known_pipeline() -> None:
+def test_measures_of_one_pipeline() -> None:
     y, x = a.Var("y"), a.Var("x")
     image = a.Input("in0", a.uint8, 2)
     padded, r = image.clamped(), a.RDom("r", x=5)

@@ -58,13 +58,13 @@ def two_kernels() -> tuple[Kernel, Kernel]:
     return kernel(BLUR, [root("across", "by=7 bx=3 tx=32 ty=8")], (), CLAMPED), kernel(BLUR, [root("out", OUT)])
 
 
-def with_member(m: FusedProducer) -> Schedule:
+def with_producer(m: FusedProducer) -> Schedule:
     """Return the blur in one kernel with another fused producer."""
     k = SHARED.kernels[0]
     return replace(SHARED, kernels=(replace(k, fused=(m,)),))
 
 
-def test_what_the_cases_start_from_is_legal() -> None:
+def test_starting_points_are_legal() -> None:
     assert violations(BLUR, SHARED, H200) == []
     assert violations(BLUR, schedule(BLUR, *two_kernels()), H200) == []
     assert violations(BLUR, blur_of(across_at(thread("out", 4), "sy=4 sx=1"), TALL), H200) == []
@@ -156,7 +156,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     "block loops not first": (
         BLUR, blur_of(out="by=7 tx=32 bx=3 ty=8"), "block loops of out must come before its other loops",
     ),
-    "block loop of a member": (
+    "block loop of a fused producer": (
         BLUR, blur_of(across_at(block("out", 2), f"by=1 {ACROSS}")),
         "across is computed inside a block and cannot have block loops; make them thread or serial",
     ),
@@ -190,15 +190,15 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         BLUR, blur_of(across_at(thread("out", 6), "sy=3 sx=1"), TALL),
         r"across at THREAD in out: depth 6 must be in 4\.\.5",
     ),
-    "THREAD member of the wrong size": (
+    "THREAD producer of the wrong size": (
         BLUR, blur_of(across_at(thread("out", 4), "sy=5 sx=1"), TALL),
         "across at THREAD: its loops over y have 5 points, it needs exactly 4",
     ),
-    "THREAD member with thread loops": (
+    "THREAD producer with thread loops": (
         BLUR, blur_of(across_at(thread("out", 4), "ty=4 sx=1"), TALL),
         "across at THREAD cannot have thread loops; make them serial",
     ),
-    "BLOCK member too small": (
+    "BLOCK producer too small": (
         BLUR, blur_of(across_at(block("out", 2), "tx=32 ty=8")),
         "across: its loops over y cover 8 of the 10 points that its consumers need",
     ),
@@ -206,20 +206,20 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         BLUR, blur_of(across_at(block("out", 2), order="yy")),
         r"storage order of across must list each of its dimensions once \(y, x\)",
     ),
-    "stored member": (
-        BLUR, with_member(replace(across_at(block("out", 2)), materialised=True)),
+    "materialised producer without readers": (
+        BLUR, with_producer(replace(across_at(block("out", 2)), materialised=True)),
         "kernel 0 materialises across, which no other kernel reads; do not materialise it",
     ),
     "MAINLOOP": (
-        BLUR, with_member(across_at(ComputeAt(Level.MAINLOOP, stage("out"), 2))),
+        BLUR, with_producer(across_at(ComputeAt(Level.MAINLOOP, stage("out"), 2))),
         "the loops from its 2 block loops to this depth must all be reduction loops, or be one serial loop",
     ),
     "WARP": (
-        BLUR, with_member(across_at(ComputeAt(Level.WARP, stage("out"), 2))),
+        BLUR, with_producer(across_at(ComputeAt(Level.WARP, stage("out"), 2))),
         "across: there is no lowering for level WARP; use BLOCK, MAINLOOP or THREAD",
     ),
-    "a member at ROOT": (
-        BLUR, with_member(across_at(ComputeAt(Level.ROOT, stage("out"), 0))),
+    "a fused producer at ROOT": (
+        BLUR, with_producer(across_at(ComputeAt(Level.ROOT, stage("out"), 0))),
         "across: there is no lowering for level ROOT; use BLOCK, MAINLOOP or THREAD",
     ),
     "unread inlined Func": (
@@ -227,7 +227,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         schedule(BLUR, two_kernels()[0], replace(two_kernels()[1], inlined=(Inlined("img_clamped", 1),))),
         "no stage of it reads img_clamped; remove img_clamped from it",
     ),
-    "roots whose threads own other points": (
+    "roots with other points per thread": (
         PRODUCT,
         schedule(
             PRODUCT,
@@ -237,7 +237,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         ),
         "stages of dot in one kernel need the same thread and serial loops",
     ),
-    "two loose roots": (
+    "two roots without a mainloop": (
         BLUR, schedule(BLUR, kernel(BLUR, [root("across", OUT), root("out", OUT)], (), CLAMPED)),
         "out and across are stages of different Funcs, which share a kernel only around a mainloop; use two kernels",
     ),
@@ -255,7 +255,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         ),
         "stages of dot in one kernel need the same thread and serial loops",
     ),
-    "a root that is not stored": (
+    "a root that is not materialised": (
         PRODUCT, schedule(PRODUCT, DOT, replace(COPY, roots=(replace(COPY.roots[0], materialised=False),))),
         "a kernel has one root Func, which is materialised, or two: the first in registers, the second "
         "materialised and reading the first",
@@ -276,7 +276,7 @@ def test_a_root_stage_that_is_listed_twice() -> None:
     assert "kernel 0: dot.1 is listed twice as a root stage; keep one of them" in violations(PRODUCT, twice, H200)
 
 
-def test_the_error_holds_all_reasons_and_names_pipeline_and_target() -> None:
+def test_the_error_contains_all_reasons_pipeline_and_target() -> None:
     wrong = blur_of(out="by=6 bx=2 tx=32 ty=8")
     with pytest.raises(ScheduleError, match=r"illegal schedule for 'blur' on H200: .*over y cover.*; .*over x cover"):
         validate(BLUR, wrong, H200)

@@ -93,7 +93,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
                                  ["base"])),
         ("output left is fused but not materialised; materialise it or compute it at root",),
     ),
-    "a member that another kernel reads": (
+    "a fused producer that another kernel reads": (
         READERS,
         schedule(
             READERS,
@@ -102,7 +102,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
         ),
         (r"kernel 0: base is fused, but other kernels read it \(right\); materialise it or compute it at root",),
     ),
-    "a member that nothing reads": (
+    "a fused producer without readers": (
         CHAIN,
         schedule(
             CHAIN,
@@ -114,7 +114,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
          "kernel 1: no stage of it reads f1; remove f1 from it",
          r"kernel 1: f1 is fused, but other kernels read it \(f2\); materialise it or compute it at root"),
     ),
-    "half the stages of a member": (
+    "half the stages of a fused producer": (
         PRODUCT,
         schedule(PRODUCT, kernel(PRODUCT, [root("out", TILE)], [member(thread("out", 4), "yx", dot="sy=1 sx=1")])),
         (r"dot\.1 is not computed; .*", "kernel 0: fused producer dot must list all 2 stages of its Func, in order"),
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
         PRODUCT, schedule(PRODUCT, kernel(PRODUCT, [root("out", TILE)], (), ["dot"])),
         ("kernel 0: dot has updates and cannot be inlined; compute it at root or fuse it",),
     ),
-    "one thread's values read by another nest": (
+    "registers read by another nest": (
         CHAIN, schedule(CHAIN, kernel(
             CHAIN, [root("out", TILE)],
             [member(thread("out", 4), "yx", f1="sy=1 sx=1"), member(block("out", 2), "yx", f2="tx=32 ty=8 sx=2")],
@@ -137,7 +137,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
             ["img_clamped"])),
         ("kernel 0: f1 is computed inside itself; choose a host outside of it",),
     ),
-    "at BLOCK in a member": (
+    "at BLOCK in a fused producer": (
         CHAIN, schedule(CHAIN, kernel(
             CHAIN, [root("out", TILE)],
             [member(block("f2", 0), "yx", f1="tx=32 ty=8 sx=2"), member(block("out", 2), "yx", f2="tx=32 ty=8 sx=2")],
@@ -160,7 +160,7 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
                                     ["img_clamped"])),
         ("kernel 0: f1 at THREAD takes 1681 registers per thread, the limit is 64; compute it at BLOCK",),
     ),
-    "copies of copies of copies": (
+    "nested unrolled producers": (
         LONG, schedule(LONG, kernel(LONG, [root("out", "by=10 bx=2 tx=32 sy=4")], [
             member(thread("out", 4), "yx", f5="sy=2 sx=2"),
             *(member(thread(f"f{k + 1}", 2), "yx", **{f"f{k}": "sy=2 sx=2"}) for k in (4, 3, 2, 1)),
@@ -175,14 +175,14 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
             member(thread("out", 2), "yx", bins="sy=1 sx=4", bins__1="sy=1 rr.k=64")])),
         ("kernel 0: bins at THREAD must write at its own point, as registers have no run-time index; use BLOCK",),
     ),
-    "stages that touch each other's points": (
+    "stages that access points of other threads": (
         SHIFT, schedule(SHIFT, kernel(SHIFT, [root("out", "by=5 ty=8 sx=64"), root("out.1", "by=5 ty=8")])),
         ("kernel 0: stages of out access points of other threads; give each stage its own kernel",),
     ),
 }  # fmt: skip
 
 
-def test_what_the_cases_start_from_is_legal() -> None:
+def test_starting_points_are_legal() -> None:
     assert violations(CHAIN, in_registers(TILE, 4, "sy=2 sx=2"), H200) == []
     assert violations(CHAIN, in_registers("by=3 bx=2 tx=32 sy=16", 3, "sy=17 sx=2"), H200) == []
     for bound in (READERS, GATHER, SCATTER, SHIFT, PRODUCT):

@@ -35,16 +35,16 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
         kernel(BOUND, GOOD.roots, [A, replace(B, at=stream("dot.1", 2))]),
         "b.staged: all MAINLOOP producers of a kernel need one host and depth (dot.1 at 3)",
     ),
-    "no loop is walked": (
+    "no mainloop": (
         kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 2)) for m in GOOD.fused]),
         "MAINLOOP producers in dot.1 are at depth 2: the loops from its 2 block loops to this depth must all "
         "be reduction loops",
     ),
-    "a thread loop is walked": (
+    "a thread loop in the mainloop": (
         kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 4)) for m in GOOD.fused]),
         "must all be reduction loops, or be one serial loop",
     ),
-    "other points before": (
+    "other points per thread": (
         roots(("dot", "by=3 bx=3 tx=8 ty=8 sy=2 sx=3"), ("dot.1", STEPS), ("out", FREE)),
         "root stages of a kernel with a mainloop need the same thread and serial loops",
     ),
@@ -53,23 +53,23 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
             ("dot", ("", "")), ("dot.1", ("rr.k=6", "rr.k=4")), ("out", ("", ""))))),
         "the register tile of dot.1 has 1152 elements per thread, the limit is 64; use shorter serial loops",
     ),
-    "the sums are stored": (
+    "materialised sums": (
         replace(GOOD, roots=tuple(replace(r, materialised=True) for r in GOOD.roots)),
         "a kernel has one root Func, which is materialised, or two: the first in registers",
     ),
-    "the host comes last": (
+    "the epilogue as host": (
         kernel(BOUND, GOOD.roots, [replace(m, at=stream("out", 3)) for m in GOOD.fused]),
         "MAINLOOP producers in out are at depth 3",
     ),
-    "loops of two Funcs without steps": (
+    "two Funcs without a mainloop": (
         kernel(BOUND, GOOD.roots),
         "out and dot are stages of different Funcs, which share a kernel only around a mainloop; use two kernels",
     ),
-    "a copy in a thread": (
+    "a cache read at THREAD": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=thread("dot.1", 5))]),
         "b.staged is at THREAD; a cache read must be at BLOCK or MAINLOOP",
     ),
-    "one of two has two buffers": (
+    "one of two is double-buffered": (
         kernel(BOUND, GOOD.roots, [replace(A, buffers=2), B]),
         "b.staged has 1 buffer and other MAINLOOP producers have 2; give all of them 2",
     ),
@@ -77,13 +77,13 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
         kernel(BOUND, GOOD.roots, [replace(m, buffers=3) for m in GOOD.fused]),
         "a.staged at MAINLOOP has 3 buffers: MAINLOOP producers have 1 or 2, others 1",
     ),
-    "many points are loaded ahead": (
+    "many double-buffered points": (
         in_steps(
             BOUND, walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4", b="tx=8 ty=4 sy=6 sx=3"
         ).with_double_buffering(),
         "double buffering keeps 24 points of a.staged per thread in registers, the limit is 16",
     ),
-    "the chunk is not covered": (
+    "the tile is not covered": (
         kernel(BOUND, GOOD.roots, [replace(A, tilings=(replace(A.tilings[0], loops=A.tilings[0].loops[:2]),)), B]),
         "a.staged: its loops over y cover 8 of the 16 points that its consumers need",
     ),
@@ -94,7 +94,7 @@ def only(found: Kernel) -> Schedule:
     return schedule(BOUND, found)
 
 
-def test_the_starting_point_is_legal() -> None:
+def test_starting_point_is_legal() -> None:
     assert violations(BOUND, only(GOOD), H200) == []
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.structural_hash import structural_hash
 from autosched.schedule.io.text import schedule_text
@@ -20,7 +21,7 @@ from tests.schedule.scans import batch, scan_of, seam, two_loops, viterbi, walke
 H200 = get_target("h200")
 
 
-def with_scan(bound, text: str) -> Schedule:
+def with_scan(bound: BoundPipeline, text: str) -> Schedule:
     found = schedule_roots(bound, H200)
     scan = scan_of(bound)
     other = Root(StageTiling(StageId(scan.func, scan.number), loops(text)))
@@ -40,12 +41,12 @@ LEGAL = {
 }
 
 ILLEGAL = {
-    "blocks share a row": (
+    "a row split over blocks": (
         seam,
         "bx=2 rr.y=8 tx=7",
         "loop x is split over blocks, so the loops over r.y must come first",
     ),
-    "blocks, each thread alone": (
+    "a row split over blocks of one thread": (
         seam,
         "bx=13 rr.y=8",
         "loop x is split over blocks, so the loops over r.y must come first",

@@ -88,7 +88,7 @@ BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     "too few iterations": (
         ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=3 tr.k=32 ty=4"), "loops of f.1 over r.k cover 96 of 100 points",
     ),
-    "a round for nothing": (
+    "an empty round": (
         ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=5 tr.k=32 ty=4"),
         "the 160 iterations of the loops over r.k of f.1 must cover its 100 terms without an empty round",
     ),
@@ -104,7 +104,7 @@ BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         rows_of(dtype="int16"), at_root(rows_of(dtype="int16"), "by=4 ty=4", "by=4 rr.k=4 tr.k=32 ty=4"),
         "shuffles need elements of 4 or 8 bytes, not int16",
     ),
-    "order matters": (
+    "not associative": (
         scan(), schedule(scan(), kernel(scan(), [root("f", "by=13 bx=100")]),
                          kernel(scan(), [root("f.1", "by=13 rr.k=4 tr.k=32")])),
         "r.k of f.1 carries a dependence, so it must be a reduction loop inside one thread",
@@ -113,7 +113,7 @@ BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
         TWICE, in_block(TWICE, "by=1 ty=13", "ty=13", "rr.k=13 tr.k=8 ty=13"),
         "warp reduction of f.1 over 8 lanes needs blockDim.x to be a multiple of 8; it is 13",
     ),
-    "in steps": (*steps(), "warp reduction of dot.1: the kernel has a mainloop, which excludes it; use one of them"),
+    "mainloop": (*steps(), "warp reduction of dot.1: the kernel has a mainloop, which excludes it; use one of them"),
 }  # fmt: skip
 
 

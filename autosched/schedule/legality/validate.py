@@ -108,10 +108,10 @@ def kernel_violations(
 ) -> list[str]:  # fmt: skip
     """Return why one kernel is illegal by itself, empty if it is legal; ``plan`` is made if it is None."""
     bound = insert_cache_reads(bound.rewritten, kernel.cache_reads)
-    return list(cached_plan(bound, kernel, target, lambda: tuple(_kernel_reasons(bound, kernel, target, plan))))
+    return list(cached_plan(bound, kernel, target, lambda: tuple(_check_kernel(bound, kernel, target, plan))))
 
 
-def _kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None) -> list[str]:
+def _check_kernel(bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None) -> list[str]:
     for check in WELL_FORMED:
         reasons = list(check(bound, kernel, target))
         if reasons:
