@@ -18,7 +18,7 @@ from autosched.random_pipelines.settings import KIND_WEIGHTS, SMALL
 from autosched.random_pipelines.stages import KINDS
 
 DIGEST = "912a37b480f1b18c"
-"""Hashes of the first pipelines: equal on every machine, and in every version until the generator changes on purpose."""
+"""Hashes of the first pipelines: equal on every machine, and in every version with this generator."""
 
 
 def digest(pipelines: Sequence[RandomPipeline]) -> str:
