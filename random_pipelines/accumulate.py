@@ -1,4 +1,4 @@
-"""Sums, maxima and minima over reduction domains, in the ways programs write them."""
+"""Sums, maxima and minima over reduction domains, in several forms of the language."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def accumulate(
         g: The graph.
         name: Name of the Func.
         shape: Extents by dimension, outermost first.
-        value: What is reduced; uses the Vars of the shape and the domain's loops.
+        value: The terms, in the Vars of the shape and the domain's loops.
         r: The domain.
         kind: Sum, maximum or minimum.
-        start: What a sum starts with instead of 0, such as a bias; uses the Vars.
+        start: The first value of a sum instead of 0, such as a bias, in the Vars.
         finish: Applied to the result, such as a division by the number of terms.
         visible: Whether other stages may read the result.
     """
@@ -54,8 +54,8 @@ def accumulate(
         func.update(at, func[at] + value.expr, over=r.vars)
         if start is not None:
             low, high = low + start.low, high + start.high
-        found = ar.with_range(Value(value.expr, low, high))
-        return g.add(g.tensor(func, list(shape), list(shape.values()), found.low, found.high), visible, terms=terms)
+        ranged = ar.with_range(Value(value.expr, low, high))
+        return g.add(g.tensor(func, list(shape), list(shape.values()), ranged.low, ranged.high), visible, terms=terms)
     g.stages += 2
     g.operations += 2 * prod(shape.values()) * terms
     g.bytes_ += prod(shape.values()) * value.dtype.bytes_
@@ -68,7 +68,7 @@ def accumulate(
 
 
 def prepared(g: Graph, value: Value, terms: int, kind: Reduction) -> Value:
-    """Return a value that can be reduced without overflow."""
+    """Return a value of a type that can be reduced without overflow."""
     if kind != "sum":
         return ar.converted(value, float32) if value.dtype.kind == "b" else value
     value = ar.accumulable(g.draw, value, terms)

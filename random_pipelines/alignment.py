@@ -35,10 +35,10 @@ def resampled_to_shape(g: Graph, t: Tensor, shape: Mapping[str, int]) -> Value:
 def random_partner(g: Graph, t: Tensor) -> Tensor | None:
     """Return another tensor to combine with one, mostly one whose common dimensions have the same extents."""
     if g.draw.chance(ALIKE):
-        found = g.pick(lambda o: o is not t and o.dims == t.dims and o.shape == t.shape)
-        found = found or g.pick(lambda o: o is not t and _broadcasts(o, t))
-        if found is not None:
-            return found
+        partner = g.pick(lambda o: o is not t and o.dims == t.dims and o.shape == t.shape)
+        partner = partner or g.pick(lambda o: o is not t and _broadcasts(o, t))
+        if partner is not None:
+            return partner
     return g.pick(lambda o: o is not t and all(d in t.dims for d in o.spatial))
 
 

@@ -1,6 +1,6 @@
-"""Arithmetic on values that keeps track of their range, so that generated pipelines neither overflow nor divide by 0.
+"""Arithmetic on values with ranges, so that generated pipelines neither overflow nor divide by 0.
 
-Bounds are computed with additions, multiplications and divisions alone, which every machine rounds alike.
+Bounds use additions, multiplications and divisions only, which round equally on every machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCALED_TO = 16.0
 
 
 def with_range(value: Value) -> Value:
-    """Return a value whose bounds its element type can hold: integers that may wrap can have any value."""
+    """Return a value with bounds within its element type: integers that may wrap have the whole range."""
     d = value.dtype
     if d.is_float or (d.min_value <= value.low and value.high <= d.max_value):
         return value
@@ -30,10 +30,10 @@ def with_range(value: Value) -> Value:
 
 def constant(number: float, dtype: DType) -> Value:
     """Return a typed constant."""
-    given = int(number) if dtype.is_int else float(number)
-    expr = fn.cast(dtype, given)
-    held = float(expr.value) if isinstance(expr, Const) else float(given)
-    return Value(expr, held, held)
+    converted_number = int(number) if dtype.is_int else float(number)
+    expr = fn.cast(dtype, converted_number)
+    rounded = float(expr.value) if isinstance(expr, Const) else float(converted_number)
+    return Value(expr, rounded, rounded)
 
 
 def converted(value: Value, dtype: DType | str) -> Value:
@@ -46,7 +46,7 @@ def converted(value: Value, dtype: DType | str) -> Value:
     if target.is_float and value.bound > LARGEST[target.bits]:
         value = scaled_down(converted(value, float32 if target.bits == 16 else target))
     low, high = value.low, value.high
-    if math.isnan(low) or math.isnan(high):  # of infinities: it may be anything
+    if math.isnan(low) or math.isnan(high):  # from infinities, which bound nothing
         low, high = -math.inf, math.inf
     if target.is_int and value.dtype.is_float:  # truncates and saturates
         low, high = (float(math.trunc(min(max(v, target.min_value), target.max_value))) for v in (low, high))
@@ -54,7 +54,7 @@ def converted(value: Value, dtype: DType | str) -> Value:
 
 
 def numeric(value: Value, dtype: DType = int32) -> Value:
-    """Return a value that arithmetic can be done on: a bool becomes 0 or 1."""
+    """Return a value of a numeric type: a bool becomes 0 or 1."""
     return converted(value, dtype) if value.dtype.kind == "b" else value
 
 
@@ -69,7 +69,7 @@ def subtract(a: Value, b: Value) -> Value:
 
 
 def multiply(a: Value, b: Value) -> Value:
-    """Return the product; floats so large that it could overflow are scaled down first."""
+    """Return the product; floats are scaled down first if the product could overflow."""
     if (a.dtype.is_float or b.dtype.is_float) and a.bound * b.bound > LARGEST[float_bits(a, b)]:
         a, b = scaled_down(a), scaled_down(b)
     corners = [p * q for p in (a.low, a.high) for q in (b.low, b.high)]
@@ -146,14 +146,14 @@ def small_float32(a: Value) -> Value:
 
 
 def rescaled_if_large(a: Value) -> Value:
-    """Return what a stage stores: floats that have grown too large for comfort are scaled down."""
+    """Return the value that a stage stores: floats above `COMFORTABLE` are scaled down."""
     if a.dtype.is_float and a.bound > COMFORTABLE[a.dtype.bits]:
         return scaled_down(a)
     return a
 
 
 def narrowed_type(draw: PortableRandom, a: Value, dtype: DType) -> Value:
-    """Return a value, in half of the cases in the narrow type it was computed from: clamped to it, then converted."""
+    """Return a value, with probability 1/2 clamped and converted to the narrow type of its operands."""
     if a.dtype == dtype or dtype.kind == "b" or dtype.bits > 16 or not draw.chance(0.5):
         return a
     if dtype.is_int and not (dtype.min_value <= a.low and a.high <= dtype.max_value):
@@ -162,12 +162,12 @@ def narrowed_type(draw: PortableRandom, a: Value, dtype: DType) -> Value:
 
 
 def float_bits(a: Value, b: Value) -> int:
-    """Return the width in which floating-point arithmetic on two values is done."""
+    """Return the width of floating-point arithmetic on two values."""
     return max(v.dtype.bits for v in (a, b) if v.dtype.is_float)
 
 
 def accumulable(draw: PortableRandom, a: Value, terms: int) -> Value:
-    """Return a value in a type in which so many of it can be added up."""
+    """Return a value in a type whose sums of ``terms`` values do not overflow."""
     if a.dtype.is_float:
         return converted(a, float32) if a.dtype.bits == 16 else a
     fits = a.bound * terms <= int32.max_value
@@ -177,6 +177,6 @@ def accumulable(draw: PortableRandom, a: Value, terms: int) -> Value:
 
 
 def summed_range(a: Value, terms: int) -> tuple[float, float]:
-    """Return bounds of a sum of so many values."""
+    """Return the bounds of a sum of ``terms`` values."""
     total = with_range(Value(a.expr, min(a.low * terms, a.low), max(a.high * terms, a.high)))
     return total.low, total.high

@@ -1,4 +1,4 @@
-"""Which dimensions of a Func may not be left: those that reach an input's without a boundary condition between."""
+"""Bounded dimensions of Funcs: they index an input without a boundary condition, so reads must stay in the shape."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from autosched.lang.expr import Binary, Expr, Load, Source, Var, children, walk
 from autosched.lang.func import Func
 
 _BOUNDING = frozenset({"min", "max", "mod"})
-"""Operations inside of which a coordinate cannot leave a range, in the indices that are generated here."""
+"""Operations that keep a coordinate in a range, in the generated indices."""
 
 
 class BoundedDims:
-    """Finds closed dimensions, and remembers those of every Func it has seen."""
+    """The bounded dimensions of Funcs, with a cache."""
 
     def __init__(self) -> None:
-        self._known: dict[Func, frozenset[str]] = {}
+        self._cache: dict[Func, frozenset[str]] = {}
 
     def of(self, source: Source) -> frozenset[str]:
-        """Return the dimensions in which a Func or Input may be read inside its shape only."""
+        """Return the dimensions in which a Func or Input may be read only inside its shape."""
         if not isinstance(source, Func):
             return frozenset(source.dims)
-        if source not in self._known:
-            self._known[source] = frozenset()  # its own updates read it where they write
+        if source not in self._cache:
+            self._cache[source] = frozenset()  # self-reads are at the written point
             roots = (e for d in source.definitions for e in (*d.values, *d.indices))
             loads = (node for root in roots for node in walk(root) if isinstance(node, Load))
-            self._known[source] = frozenset(v for load in loads for v in self._followed(load))
-        return self._known[source]
+            self._cache[source] = frozenset(v for load in loads for v in self._bounded_vars(load))
+        return self._cache[source]
 
-    def _followed(self, load: Load) -> Iterator[str]:
-        """Yield the Vars that an index of a closed dimension follows."""
-        closed = self.of(load.source)
+    def _bounded_vars(self, load: Load) -> Iterator[str]:
+        """Yield the free Vars in the indices of bounded dimensions."""
+        bounded = self.of(load.source)
         for d, index in zip(load.source.dims, load.indices, strict=True):
-            if d in closed:
+            if d in bounded:
                 yield from _free_vars(index)
 
 
 def _free_vars(index: Expr) -> Iterator[str]:
-    """Yield the Vars of an index that stand outside of clamps, remainders and reads."""
+    """Yield the Vars of an index outside of clamps, remainders and loads."""
     pending = [index]
     while pending:
         e = pending.pop()

@@ -1,4 +1,4 @@
-"""Statistics of random pipelines, so that their distribution can be looked at."""
+"""Statistics of the distribution of random pipelines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEASURES: Mapping[str, str] = {
     "largest_points": "points of the largest Func",
     "longest_extent": "longest extent of a Func",
 }
-"""What is measured of each pipeline."""
+"""Measures of each pipeline."""
 COUNTS: Mapping[str, str] = {
     "kind": "kind of stage",
     "dtype": "element type of Funcs",
@@ -40,7 +40,7 @@ COUNTS: Mapping[str, str] = {
     "form": "form of Funcs",
     "outputs": "outputs of the pipeline",
 }
-"""What is counted, each with a name and how often it occurs."""
+"""Counters of named properties of each pipeline."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Description:
     """Statistics of some pipelines.
 
     Attributes:
-        count: How many there were.
+        count: Number of pipelines.
         measures: For each of `MEASURES`, its value in every pipeline, in ascending order.
-        occurrences: For each of `COUNTS`, how often each name occurs.
-        pipelines: For each of `COUNTS`, in how many pipelines each name occurs.
+        occurrences: For each of `COUNTS`, the number of occurrences of each name.
+        pipelines: For each of `COUNTS`, the number of pipelines with each name.
     """
 
     count: int
@@ -65,7 +65,7 @@ class Description:
         return values[round(share * (len(values) - 1))]
 
     def tables(self) -> str:
-        """Return everything as Markdown tables."""
+        """Return the statistics as Markdown tables."""
         head = [f"{q:.0%}" if 0 < q < 1 else "least" if q == 0 else "most" for q in QUANTILES]
         lines = ["| of a pipeline | " + " | ".join(head) + " |", "|---|" + "---|" * len(head)]
         for name, meaning in MEASURES.items():
@@ -125,11 +125,11 @@ def _measured(p: RandomPipeline, bound: BoundPipeline) -> dict[str, float]:
 
 def _readers(bound: BoundPipeline, func: BoundFunc) -> set[str]:
     """Return the Funcs that read a Func, directly or through boundary conditions."""
-    found: set[str] = set()
+    readers: set[str] = set()
     for name in func.consumers:
         consumer = bound.funcs[name]
-        found |= {name} if consumer.boundary is None else _readers(bound, consumer)
-    return found
+        readers |= {name} if consumer.boundary is None else _readers(bound, consumer)
+    return readers
 
 
 def _counted(p: RandomPipeline, bound: BoundPipeline) -> dict[str, list[str]]:
@@ -147,7 +147,7 @@ def _counted(p: RandomPipeline, bound: BoundPipeline) -> dict[str, list[str]]:
 
 
 def _form(f: BoundFunc) -> str:
-    """Return how a Func is defined."""
+    """Return the form of a Func's definition."""
     if f.is_pure:
         return "pure, of several values" if len(f.dtypes) > 1 else "pure"
     updates = f.stages[1:]

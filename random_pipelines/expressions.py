@@ -25,8 +25,8 @@ def expression(draw: PortableRandom, values: Sequence[Value], *, operations: int
 
     Args:
         draw: Decisions.
-        values: Operands; every one of them is used.
-        operations: How many operations on single values it has beside those that join operands.
+        values: Operands, all of which are used.
+        operations: Number of operations on single values, without the ones that combine operands.
         functions: Probability that such an operation is an elementary function such as ``exp``.
     """
     rest = [ar.numeric(v) for v in values]

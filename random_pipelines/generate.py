@@ -1,4 +1,4 @@
-"""The driver: grows a graph stage by stage, joins loose ends, and checks the result against the limits."""
+"""Generation of random pipelines: add stages, combine unread tensors into outputs, check the limits."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from autosched.random_pipelines.workload_counts import (
 ATTEMPTS = 60
 """Pipelines tried for a seed; nearly all of the first are within the limits."""
 TRIES = 30
-"""Kinds tried for one stage before the pipeline is left as it is."""
+"""Kinds tried for one stage before the pipeline is complete."""
 FURTHER_IMAGES = (0.6, 0.25, 0.1, 0.05)
 """Probabilities of one to four inputs that stages may choose among from the start."""
 
 
 @dataclass(frozen=True)
 class RandomPipeline:
-    """A pipeline with all that is needed to bind and to call it.
+    """A pipeline with shapes, parameters and input ranges.
 
     Attributes:
-        pipeline: What to compute.
+        pipeline: The pipeline.
         shapes: Shapes of its inputs, by name.
         params: Values of its run-time parameters, by name.
-        seed: The seed it was made from.
-        kinds: The kinds of stages drawn, in order.
-        ranges: What its inputs may hold, by name.
+        seed: Its seed.
+        kinds: The kinds of its stages, in order.
+        ranges: Shapes and ranges of its inputs, by name.
     """
 
     pipeline: Pipeline
@@ -81,9 +81,9 @@ def random_pipeline(seed: int, settings: RandomPipelineSettings | None = None) -
     settings = settings or RandomPipelineSettings()
     for attempt in range(ATTEMPTS):
         draw = PortableRandom(np.random.default_rng([seed, attempt]))
-        found = _grown(draw, settings, seed)
-        if found is not None and _is_within(found.bind(), settings):
-            return found
+        pipeline = _draw_pipeline(draw, settings, seed)
+        if pipeline is not None and _is_within(pipeline.bind(), settings):
+            return pipeline
     raise InputError(
         f"no random pipeline of seed {seed} is within the limits after {ATTEMPTS} attempts: raise max_points, "
         "max_bytes or max_operations, or lower extents and channels"
@@ -93,43 +93,42 @@ def random_pipeline(seed: int, settings: RandomPipelineSettings | None = None) -
 def distinct_pipelines(
     seeds: Iterable[int], settings: RandomPipelineSettings | None = None, seen: Iterable[str] = ()
 ) -> Iterator[RandomPipeline]:
-    """Yield the pipelines of seeds, leaving out those whose identity has occurred before.
+    """Yield the pipelines of seeds, without pipelines whose hash has occurred before.
 
     Args:
         seeds: The seeds, in order.
         settings: Distribution and limits.
-        seen: Hashes of pipelines that there are already.
+        seen: Hashes of existing pipelines.
 
     Raises:
         InputError: As `random_pipeline`.
     """
-    known = set(seen)
+    hashes = set(seen)
     for seed in seeds:
-        found = random_pipeline(seed, settings)
-        if found.pipeline.hash not in known:
-            known.add(found.pipeline.hash)
-            yield found
+        drawn = random_pipeline(seed, settings)
+        if drawn.pipeline.hash not in hashes:
+            hashes.add(drawn.pipeline.hash)
+            yield drawn
 
 
-def _grown(draw: PortableRandom, settings: RandomPipelineSettings, seed: int) -> RandomPipeline | None:
-    """Return a pipeline, or None if no kind of stage suits its first input."""
+def _draw_pipeline(draw: PortableRandom, settings: RandomPipelineSettings, seed: int) -> RandomPipeline | None:
+    """Return a pipeline, None if no kind of stage fits its first input."""
     g = Graph(draw, settings)
     first = g.add_image()
     for _ in range(draw.weighted(dict(enumerate(FURTHER_IMAGES)))):
         g.add_image(first.dims, first.shape)
     low, high = settings.stages
     u = draw.fraction()
-    wanted = low + int((high - low + 1) * (u + u * u) / 2)
+    count = low + int((high - low + 1) * (u + u * u) / 2)
     kinds: list[str] = []
-    while g.stages < wanted:
+    while g.stages < count:
         name = _next_kind(g, kinds)
         if name is None:
             break
         kinds.append(name)
     if not kinds:
         return None
-    count = draw.weighted({k + 1: p for k, p in enumerate(settings.outputs)})
-    outputs = _joined_ends(g, count)
+    outputs = _outputs(g, draw.weighted({k + 1: p for k, p in enumerate(settings.outputs)}))
     pipeline = Pipeline([_over(t) for t in outputs], name=f"random_{seed}")
     names = [i.name for i in pipeline.inputs]
     ranges = {n: g.inputs[n] for n in names}
@@ -138,7 +137,7 @@ def _grown(draw: PortableRandom, settings: RandomPipelineSettings, seed: int) ->
 
 
 def _next_kind(g: Graph, kinds: list[str]) -> str | None:
-    """Add a stage of a kind that often follows the last one, or of any kind; return which, or None if none fits."""
+    """Add a stage of a kind that often follows the last one, or of any kind; return the kind, None if none fits."""
     weights = g.settings.kinds
     likely = {k: p for k, p in KINDS[kinds[-1]].then.items() if weights.get(k)} if kinds else {}
     for _ in range(TRIES):
@@ -150,17 +149,17 @@ def _next_kind(g: Graph, kinds: list[str]) -> str | None:
     return None
 
 
-def _joined_ends(g: Graph, count: int) -> list[Tensor]:
-    """Return at most so many tensors to be the outputs; others that no stage reads are joined with them."""
-    ends = _unread(g)
-    while len(ends) > count:
-        ends.sort(key=lambda t: (len(t.dims), t.points))  # a stable sort
-        smallest, *rest = ends
-        ends = [*rest[:-1], _joined(g, rest[-1], smallest)]
-    return ends
+def _outputs(g: Graph, count: int) -> list[Tensor]:
+    """Return at most ``count`` outputs; they read all other tensors without readers."""
+    outputs = _unread(g)
+    while len(outputs) > count:
+        outputs.sort(key=lambda t: (len(t.dims), t.points))  # a stable sort
+        smallest, *rest = outputs
+        outputs = [*rest[:-1], _combined(g, rest[-1], smallest)]
+    return outputs
 
 
-def _joined(g: Graph, t: Tensor, other: Tensor) -> Tensor:
+def _combined(g: Graph, t: Tensor, other: Tensor) -> Tensor:
     """Return a random formula of two tensors, at the points of the first."""
     values = [t.at(), resampled_to_shape(g, other, t.extents)]
     value = expression(g.draw, values, operations=g.draw.integer(0, 2), functions=0.1)
@@ -168,7 +167,7 @@ def _joined(g: Graph, t: Tensor, other: Tensor) -> Tensor:
 
 
 def _unread(g: Graph) -> list[Tensor]:
-    """Return the Funcs among the tensors that no other stage reads, one for each tuple."""
+    """Return the Funcs among the tensors without readers, one component of each tuple."""
     read: set[Func | Input] = set()
     pending: list[Func | Input] = [t.source for t in g.tensors]
     visited: set[Func | Input] = set()
@@ -180,8 +179,8 @@ def _unread(g: Graph) -> list[Tensor]:
         producers = producers_of(source)
         read.update(producers)
         pending.extend(producers)
-    ends = {t.source: t for t in g.tensors if isinstance(t.source, Func) and t.source not in read}
-    return list(ends.values())
+    unread = {t.source: t for t in g.tensors if isinstance(t.source, Func) and t.source not in read}
+    return list(unread.values())
 
 
 def _over(t: Tensor) -> Any:
@@ -190,7 +189,7 @@ def _over(t: Tensor) -> Any:
 
 
 def _is_within(bound: BoundPipeline, settings: RandomPipelineSettings) -> bool:
-    """Return whether a pipeline keeps the limits with the regions it really needs."""
+    """Return whether a pipeline is within the limits, with its required regions."""
     funcs = list(computed_funcs(bound))
     return (
         all(prod(f.extents) <= settings.max_points for f in funcs)

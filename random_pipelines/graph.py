@@ -1,4 +1,4 @@
-"""The pipeline while it grows: tensors that stages may read, inputs, what has been spent of the limits."""
+"""The pipeline under construction: tensors that stages may read, inputs, and usage of the limits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BOUNDARIES = ("clamped", "constant", "mirrored", "mirrored_without_edge", "wrapp
 PAD_AGAIN = 0.15
 """Probability that a tensor which can be read anywhere gets a boundary condition all the same."""
 MIN_LANES = 256
-"""Iterations that run side by side, below which the serial loop of a reduction must be short."""
+"""Parallel iterations below which the serial loop of a reduction must be short."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputRange:
-    """What an input may hold: shape and half-open range of its values."""
+    """Shape and half-open value range of an input."""
 
     shape: tuple[int, ...]
     low: float
@@ -34,18 +34,18 @@ class InputRange:
 
 @dataclass
 class Graph:
-    """Tensors made so far, newest last, and the means to make more.
+    """A pipeline under construction.
 
     Attributes:
         draw: Random decisions.
         settings: Distribution and limits.
-        tensors: What stages may read.
-        inputs: What the arrays of the pipeline's inputs may hold, by name.
+        tensors: Tensors that stages may read, newest last.
+        inputs: Shapes and ranges of the inputs, by name.
         params: Values of run-time parameters, by name.
         stages: Definitions and updates so far, without boundary conditions.
-        operations: Operations of all of them, as far as they are known before shapes are bound.
+        operations: Operations of all stages, estimated before shapes are bound.
         bytes_: Bytes of all inputs and Funcs.
-        closed: Knows in which dimensions Funcs may be read outside their shapes.
+        closed: Bounded dimensions of the Funcs.
     """
 
     draw: PortableRandom
@@ -60,11 +60,11 @@ class Graph:
 
     def pick(self, suits: Callable[[Tensor], bool] = lambda t: True) -> Tensor | None:
         """Return a tensor with a property, most often a recent one, or None if there is none."""
-        found = [t for t in reversed(self.tensors) if suits(t)]
-        for t in found:
+        suitable = [t for t in reversed(self.tensors) if suits(t)]
+        for t in suitable:
             if self.draw.chance(self.settings.recency):
                 return t
-        return self.draw.pick(found) if found else None
+        return self.draw.pick(suitable) if suitable else None
 
     def fits(self, shape: Iterable[int], *, terms: int = 1, bytes_: int = 4) -> bool:
         """Return whether a stage is within the limits.
@@ -120,7 +120,7 @@ class Graph:
         Args:
             name: The Func's name.
             shape: Extents by dimension, outermost first.
-            value: What it holds at the Vars of these names.
+            value: Its value at the Vars of these names.
             visible: Whether other stages may read it.
         """
         value = rescaled_if_large(value)
@@ -129,7 +129,7 @@ class Graph:
         return self.add(self.tensor(func, list(shape), list(shape.values()), value.low, value.high), visible)
 
     def add(self, tensor: Tensor, visible: bool = True, *, terms: int = 1) -> Tensor:
-        """Account for a tensor with so many iterations of reduction loops a point, and return it."""
+        """Account for a tensor with ``terms`` iterations of reduction loops per point, and return it."""
         self.stages += len(tensor.source.definitions) if isinstance(tensor.source, Func) else 0
         self.operations += 2 * tensor.points * terms
         self.bytes_ += tensor.points * tensor.dtype.bytes_

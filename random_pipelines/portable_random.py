@@ -49,10 +49,10 @@ class PortableRandom:
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return the items in random order."""
-        rest, found = list(items), []
+        rest, result = list(items), []
         while rest:
-            found.append(rest.pop(self.integer(0, len(rest) - 1)))
-        return found
+            result.append(rest.pop(self.integer(0, len(rest) - 1)))
+        return result
 
     def coefficient(self) -> float:
         """Return a number of sixteenths between -2 and 2, but not 0: exact in every floating-point type."""

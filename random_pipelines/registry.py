@@ -18,8 +18,8 @@ class Kind:
 
     Attributes:
         name: Its name in the settings.
-        build: Adds one to a graph and returns its last tensor, or returns None where nothing suits it.
-        then: Probabilities of the kinds that often follow at once.
+        build: Adds a stage to a graph and returns its last tensor, None if no tensor of the graph is suitable.
+        then: Probabilities of the kinds that often follow directly.
     """
 
     name: str

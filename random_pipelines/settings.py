@@ -130,7 +130,7 @@ class RandomPipelineSettings:
         for name, known in (("kinds", KIND_WEIGHTS), ("dtypes", DTYPE_WEIGHTS)):
             given = getattr(self, name)
             _check_weights(name, given, known)
-            # in one order, so that a seed means the same however they were written down
+            # a fixed order: the pipeline of a seed does not depend on the order in a file
             object.__setattr__(self, name, {k: given[k] for k in known if k in given})
         if not self.outputs or min(self.outputs) < 0 or sum(self.outputs) <= 0:
             raise InputError(f"outputs is {self.outputs}: give probabilities of one, two, three... outputs")

@@ -1,4 +1,4 @@
-"""What stages take and give: Funcs and inputs over boxes that start at zero, and values with known ranges."""
+"""Operands and results of stages: Funcs and inputs over boxes that start at zero, and values with ranges."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Tensor:
     """A Func or Input, or one component of a tuple-valued Func, over ``[0, n)`` in each dimension.
 
     Attributes:
-        source: Where values come from.
+        source: The Func or Input.
         dims: Names of the dimensions, outermost first: batch n, channels c, space z, y, x, bins b.
         shape: Extents.
         low: Lowest value.
         high: Highest value.
-        closed: Dimensions in which it may be read inside its shape only: those that an input's depend on directly.
-        component: Which value of a tuple.
+        closed: Bounded dimensions, in which it may be read only inside its shape.
+        component: Number of the tuple component.
     """
 
     source: Func | Input

@@ -13,7 +13,7 @@ QUANTIZED = 0.5
 
 
 def weights_for(g: Graph, t: Tensor, dims: Sequence[str], shape: Sequence[int], terms: int) -> Tensor:
-    """Return an input of weights by which the values of a tensor are multiplied.
+    """Return an input of weights for products with the values of a tensor.
 
     Args:
         g: The graph.

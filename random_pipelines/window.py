@@ -20,10 +20,10 @@ class StencilWindow:
     Attributes:
         source: The tensor, padded if need be.
         taps: Number of neighbours by dimension.
-        first: Index of the first of them, relative to the point.
+        first: Index of the first neighbour, relative to the point.
         stride: Distance of the points, in points of the source.
         dilation: Distance of the neighbours.
-        shape: Extents of what is computed from it, by dimension.
+        shape: Extents of the result, by dimension.
     """
 
     source: Tensor

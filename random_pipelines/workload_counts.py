@@ -1,4 +1,4 @@
-"""Work and memory of a bound pipeline, as far as they do not depend on a schedule."""
+"""Work and memory of a bound pipeline, independent of a schedule."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from autosched.analysis.expressions.operation_count import operations
 
 
 def computed_funcs(bound: BoundPipeline) -> Iterator[BoundFunc]:
-    """Yield the Funcs that are no boundary conditions, which are never stored by themselves."""
+    """Yield the Funcs except boundary conditions, which are not materialised."""
     return (f for f in bound.funcs.values() if f.boundary is None)
 
 
 def evaluations(func: BoundFunc, stage: BoundStage) -> int:
-    """Return how often a stage is evaluated if every point of its Func is computed once."""
-    own = {d.name for d in stage.loops}
-    pure = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in own)
+    """Return the number of evaluations of a stage, each point of its Func computed once."""
+    names = {d.name for d in stage.loops}
+    pure = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in names)
     return pure * prod(r.extent for r in stage.reductions)
 
 
@@ -27,7 +27,7 @@ def total_operations(bound: BoundPipeline) -> int:
 
 
 def total_evaluations(bound: BoundPipeline) -> int:
-    """Return how often the stages are evaluated."""
+    """Return the number of evaluations of all stages."""
     return sum(evaluations(f, s) for f in computed_funcs(bound) for s in f.stages)
 
 

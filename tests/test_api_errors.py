@@ -203,7 +203,7 @@ def test_schedule_beyond_the_device(saved: Path) -> None:
     for loop in document["kernels"][0]["roots"][0]["loops"]:
         loop["extent"] = {"block": 1, "thread": 64}[loop["kind"]]
     saved.write_text(json.dumps(document))
-    with pytest.raises(ScheduleError, match=r"64 x 64 x 1 threads a block exceed the 1024 of H200"):
+    with pytest.raises(ScheduleError, match=r"64 x 64 x 1 threads per block exceed the limit of 1024 on H200"):
         autosched.load_schedule(saved, pointwise(), {"img": SHAPE})
 
 

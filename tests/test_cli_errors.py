@@ -206,7 +206,7 @@ def test_schedule_with_too_many_threads(backend: str, refused: Callable[..., str
             loop["extent"] = {"block": 1, "thread": 64}[loop["kind"]]
     saved.write_text(json.dumps(document))
     message = refused("run", "blur", *SIZES, "--schedule", saved, "--output", "out.npz", "--target", backend)
-    assert "64 x 64 x 1 threads a block exceed the 1024 of H200" in message
+    assert "64 x 64 x 1 threads per block exceed the limit of 1024 on H200" in message
 
 
 def test_schedule_with_too_much_shared_memory(refused: Callable[..., str], saved: Path) -> None:
@@ -231,7 +231,7 @@ def test_schedule_with_too_much_shared_memory(refused: Callable[..., str], saved
     saved.write_text(json.dumps(document))
     sizes = ("--size", f"H={rows}", "--size", f"W={columns}")
     message = refused("run", "blur", *sizes, "--schedule", saved, "--output", "out.npz", "--target", "emulator")
-    assert "bytes of shared memory exceed the 232448 a block of H200 can have" in message
+    assert "bytes of shared memory exceed the limit of 232448 per block on H200" in message
 
 
 def _app_of(build: Callable[[], Pipeline]) -> Any:

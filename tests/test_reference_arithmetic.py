@@ -1,4 +1,4 @@
-"""What scalar operations mean, against Python integers and hand-written tables."""
+"""Scalar operations, against Python integers and hand-written tables."""
 
 from __future__ import annotations
 

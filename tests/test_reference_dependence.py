@@ -1,4 +1,4 @@
-"""Which loops of an update the interpreter walks one after another."""
+"""The serial loops of updates in the interpreter."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_serial_loops(at: Any, value: Callable[[Func], Any], expected: str) -> N
     assert serial(at, value) == expected
 
 
-def test_an_index_of_its_own_tells_iterations_apart() -> None:
+def test_a_loop_with_an_injective_index_is_parallel() -> None:
     def write(f: Func) -> None:
         f[3 - p, p + q] = a.cast(int32, q)
 

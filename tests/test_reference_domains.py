@@ -231,7 +231,7 @@ def test_conditions_on_floats_keep_nan_possible() -> None:
     assert Ranges(numbering, Bindings({}, {}), [("x", range(4))]).of(n) == Interval(0.0, 7.0, True)
 
 
-def test_loop_variables_are_known_by_name_or_order() -> None:
+def test_keys_of_loop_variables_are_name_or_order() -> None:
     r = RDom("r", i=4)
     assert loop_key(Var("x")) == loop_key(x)
     assert loop_key(r.i) != loop_key(RDom("r", i=4).i)
@@ -354,7 +354,7 @@ def test_arguments_take_defaults_and_any_memory_layout() -> None:
     assert interpret(gain_pipeline(), {"src": strided}, off)["f"].tolist() == [0.0, 0.0]
 
 
-def test_inputs_are_left_alone() -> None:
+def test_inputs_are_not_modified() -> None:
     f = Func("f")
     r = RDom("r", i=2)
     f[x] = src[x]

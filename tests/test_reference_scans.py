@@ -1,4 +1,4 @@
-"""Scans over rows in the interpreter, against NumPy and against a walk point by point."""
+"""Scans over rows in the interpreter, against NumPy and against serial execution."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_viterbi() -> None:
     assert np.array_equal(interpret(Pipeline(m.over(y=(0, 7), x=(0, 5))), given)["m"], wanted)
 
 
-def test_two_loops_that_carry_are_walked_in_order() -> None:
+def test_two_loops_with_a_dependence_run_in_order() -> None:
     m, r = Func("m"), RDom("r", i=4, j=3)
     m[y, x] = image[y, x]
     m[r.i + r.j + 1, x] = m[r.i + r.j, clamp(x + 1, 0, 4)] * 0.5 + m[r.i + r.j + 1, x]
@@ -63,7 +63,7 @@ def test_two_loops_that_carry_are_walked_in_order() -> None:
     assert np.array_equal(interpret(Pipeline(m.over(y=(0, 7), x=(0, 5))), {"image": picture})["m"], wanted)
 
 
-def test_what_is_read_beside_the_box_is_computed_too() -> None:
+def test_domains_include_reads_beyond_the_box() -> None:
     m, r = Func("m"), RDom("r", y=(1, 6))
     m[y, x] = image[y, x]
     m[r.y, x] = m[r.y - 1, 12 - x] + 1.0
@@ -75,7 +75,7 @@ def test_what_is_read_beside_the_box_is_computed_too() -> None:
     assert np.array_equal(found, wanted[:, :3])
 
 
-def test_what_grows_by_one_column_a_round_ends_at_the_clamp() -> None:
+def test_slow_growth_of_a_domain_ends_at_the_clamp() -> None:
     m, r = Func("m"), RDom("r", y=(1, 60))
     m[y, x] = image[y, x]
     m[r.y, x] = m[r.y - 1, clamp(x + 1, 0, 99)] + 1.0

@@ -1,4 +1,4 @@
-"""Random updates against a walk through their loops, one point after another."""
+"""Random updates against serial execution, one point after another."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def updated(draw: st.DrawFn) -> Func:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(f=updated(), seed=st.integers(0, 99))
-def test_updates_equal_a_walk_through_their_loops(f: Func, seed: int) -> None:
+def test_updates_equal_serial_execution(f: Func, seed: int) -> None:
     rng = np.random.default_rng(seed)
     special = np.array([0.0, -0.0, np.nan, 1.0, -2.5, 3.0], np.float32)
     inputs = {"data": rng.choice(special, 40), "where": rng.integers(0, 6, 40, dtype=np.uint8)}

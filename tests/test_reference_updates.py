@@ -343,7 +343,7 @@ def test_index_that_reads_its_own_func() -> None:
     assert got.tolist() == expected[:12]
 
 
-def test_tuple_components_are_stored_together() -> None:
+def test_tuple_components_are_computed_before_the_first_store() -> None:
     f = Func("f")
     r = RDom("r", t=5)
     f[x] = (a.cast(int32, 0), a.cast(int32, 1))

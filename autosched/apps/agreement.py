@@ -1,4 +1,4 @@
-"""Whether two ways of running a pipeline agree: in every bit, or nearly where functions may be rounded differently."""
+"""Comparison of two results of a pipeline: bit by bit, or within a tolerance if functions may round differently."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def has_one_result(pipeline: Pipeline) -> bool:
 
 
 def disagreement(pipeline: Pipeline, tolerance: Tolerance, got: NDArray[Any], expected: NDArray[Any]) -> str | None:
-    """Return how two backends' results for one output differ more than they may, or None where they agree.
+    """Return the disagreement of two backends' results for one output, None if they agree.
 
     Args:
-        pipeline: What both computed.
-        tolerance: How far they may differ if `has_one_result` is false for it; otherwise every bit is compared.
-        got: One result.
-        expected: The other.
+        pipeline: The pipeline of both results.
+        tolerance: Allowed difference if `has_one_result` is false for the pipeline; otherwise every bit is compared.
+        got: The result to check.
+        expected: The expected result.
     """
     if not has_one_result(pipeline):
         return tolerance.mismatch(got, expected)
@@ -54,14 +54,14 @@ def disagreement(pipeline: Pipeline, tolerance: Tolerance, got: NDArray[Any], ex
 
 
 def comparison_for(bound: BoundPipeline, schedule: Schedule) -> Comparison | None:
-    """Return how results under a schedule are compared with the interpreter's, for pipelines with one result.
+    """Return the comparison of a schedule's results with the interpreter's, for pipelines with one result.
 
-    In every bit, but by value where lanes share minima or maxima of floating-point numbers. None where the schedule
-    rounds otherwise, or the sign of a zero that it leaves open may decide about other values.
+    Bits are compared; values, if a warp reduction selects floating-point minima or maxima. None if the schedule changes
+    rounding, or if the undetermined sign of a zero can influence other values.
 
     Args:
         bound: The pipeline.
-        schedule: A legal schedule. With reductions in pieces, the interpreter has run the pipeline of the pieces.
+        schedule: A legal schedule. With rfactors, the interpreter must run the rewritten pipeline.
     """
     operators = reassociated_operators(bound, schedule)
     if not operators:
@@ -70,13 +70,13 @@ def comparison_for(bound: BoundPipeline, schedule: Schedule) -> Comparison | Non
 
 
 def same_values(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where two arrays of one shape and type are equal, NaNs being equal to each other."""
+    """Return the mask of equal values in two arrays of one shape and type; NaNs are equal to each other."""
     equal = a == b
     return np.asarray(equal | (np.isnan(a) & np.isnan(b)) if a.dtype.kind == "f" else equal)
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where two arrays of one shape and type are equal in every bit, NaNs of any payload being equal."""
+    """Return the mask of equal bits in two arrays of one shape and type; NaNs of any payload are equal."""
     equal = a == b
     if a.dtype.kind == "f":
         equal = (equal & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))

@@ -27,23 +27,22 @@ Setting = Scalar | tuple[float, ...]
 class App:
     """One application of the suite.
 
-    A parameter of an app is either *structural*, an argument of ``build`` that shapes the pipeline or is folded into
-    its constants, or a `Param` of the pipeline. `configure` takes both kinds by name, so callers need not know.
+    A parameter of an app is either *structural*, an argument of ``build`` that changes the pipeline or its constants,
+    or a `Param` of the pipeline. `configure` takes both kinds by name.
 
     Attributes:
         name: Name in the registry and of the pipeline.
         build: Returns the pipeline; every argument has a default.
-        papers: Short names of the papers that measured it; none if it is ours.
+        papers: Short names of the papers that measured it; empty for our own apps.
         extents: Shape of every input in terms of the problem sizes.
         default_sizes: Problem sizes used in the papers.
         small_sizes: Problem sizes for tests, chosen so that tiles do not divide them.
         generate: Returns input arrays for complete sizes and a seed.
         compute: Returns the outputs from keyword arguments, inputs first, then parameters, by well-known libraries
             alone; an input whose name is a keyword of Python has an underscore appended.
-        tolerance: How far outputs may lie from those of ``compute``.
+        tolerance: Allowed difference between outputs and those of ``compute``.
         nominal_flops: Operations per output point as the paper counts them, where it reports GFLOP/s.
-        variant_of: Another app that computes much the same; a model that is to be judged by one must not learn from the
-            other.
+        variant_of: An app with nearly the same pipeline; a model evaluated on one must not be trained on the other.
     """
 
     name: str
@@ -60,12 +59,12 @@ class App:
 
     @property
     def family(self) -> str:
-        """The app that stands for it and its variants."""
+        """The app that represents its variants."""
         return self.variant_of or self.name
 
     @property
     def summary(self) -> str:
-        """What it computes, in a line."""
+        """One line of description: the first line of its module's docstring."""
         module = inspect.getmodule(self.build)
         return (inspect.getdoc(module) or "").partition("\n")[0].rstrip(".")
 
@@ -88,10 +87,10 @@ class App:
         """Build the pipeline for some parameter values and return it with the values of its `Param`s.
 
         Args:
-            values: Parameters by name, as numbers or as text from a command line; the others keep their defaults.
+            values: Parameters by name, as numbers or as text from a command line; missing ones have their default.
 
         Raises:
-            InputError: For an unknown parameter or a value that is not of its kind.
+            InputError: For an unknown parameter or a value of another kind.
         """
         given = dict(values or {})
         structure = {
@@ -125,7 +124,7 @@ class App:
         return shapes_from_sizes(self.extents, self.sizes(sizes))
 
     def sizes_of(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-        """Return the problem sizes that input arrays of these shapes have.
+        """Return the problem sizes of input arrays.
 
         Raises:
             InputError: If an input is missing, its shape does not fit, or two inputs disagree about a size.
@@ -137,11 +136,11 @@ class App:
         return self.generate(self.sizes(sizes), seed)
 
     def reference(self, inputs: Mapping[str, NDArray[Any]], params: Mapping[str, Setting] | None = None) -> Arrays:
-        """Return the outputs as NumPy or SciPy compute them, independent of this library.
+        """Return the outputs computed by NumPy or SciPy, independent of this library.
 
         Args:
             inputs: Every input array by name.
-            params: Parameters by name, structural or not; the others keep their defaults.
+            params: Parameters by name, structural or not; missing ones have their default.
 
         Raises:
             InputError: If SciPy is needed and not installed.

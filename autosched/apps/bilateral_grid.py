@@ -90,7 +90,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 
 
 def compute(input: NDArray[np.float32], s_sigma: int = S_SIGMA, r_sigma: float = R_SIGMA) -> Arrays:
-    """Return what NumPy's histogram, SciPy's correlations and SciPy's linear interpolation give in double precision."""
+    """Return the output in double precision, by NumPy's histogram and SciPy's correlation and interpolation."""
     ndimage = load_ndimage()
     levels = np.float32(_levels(s_sigma, r_sigma))
     margin = 2  # cells of the blur outside the splatted ones

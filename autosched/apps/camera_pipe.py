@@ -164,7 +164,7 @@ def _apply_curve(corrected: Func) -> Func:
 
 
 def _sharpen(image: Func) -> Func:
-    """Return the Func ``output``: what a small blur takes away, ``sharpen_strength`` times, is added."""
+    """Return the Func ``output``: the image plus ``sharpen_strength`` times its difference to a small blur."""
     strength = cast(uint8, Param("sharpen_strength", float32, SHARPEN_STRENGTH) * 32)
     blur_y, blur_x, output = Func("blur_y"), Func("blur_x"), Func("output")
     blur_y[c, y, x] = _average(_average(image[c, y - 1, x], image[c, y + 1, x]), image[c, y, x])
@@ -223,7 +223,7 @@ def compute(
 
 
 def _moved(a: NDArray[Any], dy: int, dx: int) -> NDArray[Any]:
-    """Return ``a[..., y + dy, x + dx]``; what comes in over the edge lies in the margin that is cut off."""
+    """Return ``a[..., y + dy, x + dx]``; values from beyond the edge are in the margin, which is cropped."""
     return np.roll(a, (-dy, -dx), (-2, -1))
 
 

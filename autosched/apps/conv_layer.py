@@ -56,7 +56,7 @@ def normal(rng: np.random.Generator, shape: Sequence[int], *, terms: int = 1) ->
 
 
 def compute(input: NDArray[np.float32], filter: NDArray[np.float32], bias: NDArray[np.float32]) -> Arrays:
-    """Return what PyTorch computes."""
+    """Return the output of PyTorch's convolution."""
     conv = torch_conv_relu(input.transpose(0, 3, 1, 2), filter.transpose(3, 0, 1, 2), bias)
     return {"output": np.ascontiguousarray(conv.transpose(0, 2, 3, 1))}
 

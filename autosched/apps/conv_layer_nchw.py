@@ -47,7 +47,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 
 
 def compute(input: NDArray[np.float32], filter: NDArray[np.float32], bias: NDArray[np.float32]) -> Arrays:
-    """Return what PyTorch computes."""
+    """Return the output of PyTorch's convolution."""
     return {"output": torch_conv_relu(input, filter, bias)}
 
 

@@ -33,7 +33,7 @@ Factors = tuple[Field, ...]
 
 @dataclass(frozen=True, slots=True)
 class Medium:
-    """The grid and what it is made of.
+    """The grid and its material.
 
     Args:
         grid: The points.
@@ -97,7 +97,7 @@ def _product(*factors: Field) -> Field:
 
 
 def _rigidity(medium: Medium, axis: int) -> list[dict[int, Field]]:
-    """Return what stands between two derivatives along an axis, by components of force and displacement."""
+    """Return the coefficient between two derivatives along an axis, by components of force and displacement."""
     mu, la, n = medium.mu, medium.la, medium.gradients[axis]
     tensor: list[dict[int, Field]] = [{} for _ in COMPONENTS]
     for c, d in itertools.combinations_with_replacement(COMPONENTS, 2):
@@ -112,7 +112,7 @@ def _rigidity(medium: Medium, axis: int) -> list[dict[int, Field]]:
 
 
 def _flux(medium: Medium, slopes: Sequence[Sequence[Field]], axis: int, c: int) -> Field:
-    """Return a component of the stress across an axis that derivatives along the other two axes make."""
+    """Return a component of the stress across an axis from derivatives along the other two axes."""
 
     def gradient(e: int, d: int) -> list[Field]:
         """Return the terms of the derivative of displacement ``e`` in direction ``d`` of space."""

@@ -25,12 +25,12 @@ MIDDLE = -2.847
 
 
 def first(f: Field, axis: int) -> Field:
-    """Return the first derivative along an axis, for points one apart."""
+    """Return the first derivative along an axis, for a grid spacing of 1."""
     return total(w * (f.along(axis, m) - f.along(axis, -m)) for m, w in enumerate(ODD, 1))
 
 
 def second(f: Field, axis: int) -> Field:
-    """Return the second derivative along an axis, for points one apart."""
+    """Return the second derivative along an axis, for a grid spacing of 1."""
     return total([MIDDLE * f, *(w * (f.along(axis, m) + f.along(axis, -m)) for m, w in enumerate(EVEN, 1))])
 
 

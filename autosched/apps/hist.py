@@ -69,7 +69,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 
 
 def compute(input: NDArray[np.uint8]) -> Arrays:
-    """Return what NumPy's histogram and cumulative sum give."""
+    """Return the output by NumPy's histogram and cumulative sum."""
     red, green, blue = input.astype(np.float32)
     luma = np.float32(LUMA_WEIGHTS[0]) * red + np.float32(LUMA_WEIGHTS[1]) * green + np.float32(LUMA_WEIGHTS[2]) * blue
     level = np.clip(luma, 0, LEVELS - 1).astype(np.int32)

@@ -54,7 +54,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 
 
 def compute(input: NDArray[np.float32], alpha: float = ALPHA) -> Arrays:
-    """Return what loops over the rows, and then over the columns, of NumPy arrays give in double precision."""
+    """Return the output in double precision, by loops over the rows, then the columns, of NumPy arrays."""
     image = input.astype(np.float64)
     for lines in (image.swapaxes(0, 1), image.swapaxes(0, 2)):  # views: both filter the image in place
         for n in range(1, len(lines)):

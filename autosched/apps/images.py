@@ -54,6 +54,6 @@ def luma(rgb: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _mirrored(count: int, extent: int, step: float, offset: int) -> NDArray[np.intp]:
-    """Return ``count`` positions in ``range(extent)``, ``step`` apart, turning round at the ends."""
+    """Return ``count`` positions in ``range(extent)`` at a distance of ``step``, mirrored at the ends."""
     i = ((np.arange(count) * step).astype(np.intp) + offset) % (2 * extent)
     return np.minimum(i, 2 * extent - 1 - i)

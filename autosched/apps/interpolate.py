@@ -67,7 +67,7 @@ def _check_clamp(level: int) -> None:
 
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
-    """Return a colour image of which scattered pixels are known, the others transparent."""
+    """Return a colour image with scattered opaque pixels; all others are transparent."""
     height, width = sizes["H"], sizes["W"]
     opacity = (np.random.default_rng(seed).random((height, width)) < KNOWN).astype(np.float32)
     opacity[height // 2, width // 2] = 1

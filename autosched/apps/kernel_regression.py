@@ -45,7 +45,7 @@ def build() -> Pipeline:
 
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
-    """Return normal deviates, and as values of the samples a smooth function of these with some noise."""
+    """Return normal deviates, and sample values: a smooth function of the samples with noise."""
     rng = np.random.default_rng(seed)
     queries = rng.standard_normal((sizes["D"], sizes["N"]), dtype=np.float32)
     samples = rng.standard_normal((sizes["S"], sizes["D"]), dtype=np.float32)
@@ -59,7 +59,7 @@ def compute(
     values: NDArray[np.float32],
     bandwidth: float = BANDWIDTH,
 ) -> Arrays:
-    """Return what NumPy gives in double precision, one sample after the other."""
+    """Return the output in double precision by NumPy, one sample after the other."""
     points = queries.astype(np.float64)
     weighted, weights = np.zeros(points.shape[1]), np.zeros(points.shape[1])
     for sample, value in zip(samples.astype(np.float64), values.astype(np.float64), strict=True):

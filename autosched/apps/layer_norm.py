@@ -51,7 +51,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 
 
 def compute(input: NDArray[np.float32], gain: NDArray[np.float32], bias: NDArray[np.float32]) -> Arrays:
-    """Return what NumPy's mean and variance give in double precision."""
+    """Return the output in double precision, by NumPy's mean and variance."""
     values = input.astype(np.float64)
     mean, variance = values.mean(axis=1, keepdims=True), values.var(axis=1, keepdims=True)
     return {"output": ((values - mean) / np.sqrt(variance + EPSILON) * gain + bias).astype(np.float32)}

@@ -54,7 +54,7 @@ def build() -> Pipeline:
 
 
 def _green(pixels: Func) -> Func:
-    """Return the Func ``green[y, x]``: at other sites the candidates' mean, weighted by how small the slopes are."""
+    """Return the Func ``green[y, x]``: at red and blue sites the mean of candidates, weighted by small slopes."""
     k, y, x = Var("k"), Var("y"), Var("x")
     selection_filters, green_filters = Input("selection_filters", float32, 3), Input("green_filters", float32, 3)
     filters, size, _ = selection_filters.shape
@@ -114,7 +114,7 @@ def compute(
     v_chroma: NDArray[np.float32],
     q_chroma: NDArray[np.float32],
 ) -> Arrays:
-    """Return what PyTorch's convolutions and softmax give on an image padded by the halo of both filters."""
+    """Return the output by PyTorch's convolutions and softmax, on an image padded by the halo of both filters."""
     import torch  # takes seconds: only when the reference is wanted
 
     def filtered(image: torch.Tensor, filters: NDArray[np.float32]) -> torch.Tensor:

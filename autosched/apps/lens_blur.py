@@ -81,7 +81,7 @@ def _largest_radius(slices: int, focus_depth: int, blur_radius_scale: float) -> 
 
 
 def _matching_cost(left: Func, right: Func) -> Func:
-    """Return the squared difference of colours [z, y, x], where the right image is moved to every depth."""
+    """Return the squared difference of colours [z, y, x], with the right image shifted to every depth."""
     difference, cost = Func("difference"), Func("cost")
     difference[c, z, y, x] = min(
         absd(left[c, y, x], right[c, y, x + 2 * z]), absd(left[c, y, x], right[c, y, x + 2 * z + 1])
@@ -93,7 +93,7 @@ def _matching_cost(left: Func, right: Func) -> Func:
 
 
 def _smoothed_cost(cost: Func, slices: int, height: Expr, width: Expr) -> Func:
-    """Return the cost where pixels of little texture take that of their neighbours, found in a pyramid."""
+    """Return the cost in which pixels of little texture take the cost of neighbours from a pyramid."""
     r = RDom("r", z=slices)
     moments, confidence = Func("moments"), Func("confidence")
     moments[y, x] = (0.0, 0.0)
@@ -117,7 +117,7 @@ def _smoothed_cost(cost: Func, slices: int, height: Expr, width: Expr) -> Func:
 
 
 def _defocused(image: Func, depth: Func, focus: int, scale: float, radius: int, samples: int) -> Func:
-    """Return the Func ``output``: the mean of what random rays through the lens see."""
+    """Return the Func ``output``: the mean over random rays through the lens."""
     s = Var("s")
     bokeh, squared = Func("bokeh_radius"), Func("bokeh_radius_squared")
     bokeh[y, x] = cast(float32, absolute(depth[y, x] - focus)) * scale
@@ -186,7 +186,7 @@ def compute(
     blur_radius_scale: float = BLUR_RADIUS_SCALE,
     aperture_samples: int = APERTURE_SAMPLES,
 ) -> Arrays:
-    """Return what NumPy computes: a pyramid for each slice, then gathers from the padded image for each ray."""
+    """Return the output by NumPy: a pyramid for each slice, then gathers from the padded image for each ray."""
     radius = _largest_radius(slices, focus_depth, blur_radius_scale)
     depth = _numpy_depth(left, right, slices, radius)
     return {"output": _numpy_defocused(left, depth, focus_depth, blur_radius_scale, radius, aperture_samples)}
@@ -223,7 +223,7 @@ def _numpy_depth(left: NDArray[Any], right: NDArray[Any], slices: int, margin: i
 
 
 def _numpy_smoothed(image: NDArray[np.float32], height: int, width: int, margin: int) -> NDArray[np.float32]:
-    """Return an image known around ``[0, height) x [0, width)``, smoothed by a pyramid; ``margin`` pixels remain."""
+    """Return an image around ``[0, height) x [0, width)``, smoothed by a pyramid; ``margin`` pixels remain."""
     windows: list[Box] = [((-margin, height + margin), (-margin, width + margin))]
     levels = [PyramidLevel(image, (-margin - 2, -margin - 2))]
     for n in range(1, LEVELS):

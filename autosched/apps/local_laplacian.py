@@ -92,7 +92,7 @@ def build(levels: int = 8, pyramid_levels: int = 8) -> Pipeline:
 
 
 def _coarser(f: Func, name: str) -> Func:
-    """Return the next level of a Gaussian pyramid; the papers count the level beside the two Funcs that filter."""
+    """Return the next level of a Gaussian pyramid; the papers count the level and its two filter Funcs."""
     return copied(downsampled(f, BINOMIAL_4, f"{name}_down", ("y", "x")), name)
 
 

@@ -85,7 +85,7 @@ def compute(
     search_area: int = SEARCH_AREA,
     sigma: float = SIGMA,
 ) -> Arrays:
-    """Return what SciPy's box filter over the shifted differences gives, one offset after the other."""
+    """Return the output by SciPy's box filter over shifted differences, one offset after the other."""
     uniform_filter = load_ndimage().uniform_filter
     (patch_low, patch_end), (low, end) = _window(patch_size), _window(search_area)
     before, after = -(patch_low + low), patch_end + end - 2

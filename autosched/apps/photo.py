@@ -51,7 +51,7 @@ def save_png(path: str | os.PathLike[str], array: NDArray[np.uint8]) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Write beside and rename, so that no reader sees half a file."""
+    """Replace a file atomically: write a temporary file and rename it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         beside.write_bytes(content)

@@ -94,7 +94,7 @@ def pyramid(image: NDArray[Any], weights: Sequence[int], levels: int) -> list[Py
 
 
 def boxes(height: int, width: int, levels: int) -> list[Box]:
-    """Return what upsampling reads of every level to give the whole image at the finest."""
+    """Return the box of every level that upsampling reads for the whole image at the finest level."""
     result: list[Box] = [((0, height), (0, width))]
     for _ in range(levels - 1):
         rows, columns = ((low // 2 - 1, (high - 1) // 2 + 2) for low, high in result[-1])

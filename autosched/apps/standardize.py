@@ -54,7 +54,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
 
 
 def compute(input: NDArray[np.float32]) -> Arrays:
-    """Return what NumPy's mean and variance give in double precision."""
+    """Return the output in double precision, by NumPy's mean and variance."""
     image = input.astype(np.float64)
     return {"output": ((image - image.mean()) / np.sqrt(image.var() + EPSILON)).astype(np.float32)}
 

@@ -37,20 +37,20 @@ class Field:
 
     def __init__(self, at: Callable[[Offset], Expr]) -> None:
         self._at = at
-        self._known: dict[Offset, Expr] = {}
+        self._cache: dict[Offset, Expr] = {}
 
     def __call__(self, offset: Offset = HERE) -> Expr:
         """Return the expression at an offset."""
-        if offset not in self._known:
-            self._known[offset] = self._at(offset)
-        return self._known[offset]
+        if offset not in self._cache:
+            self._cache[offset] = self._at(offset)
+        return self._cache[offset]
 
     def along(self, axis: int, distance: int) -> Field:
         """Return the field ``distance`` points further along an axis."""
         return self.moved(unit(axis, distance))
 
     def moved(self, by: Offset) -> Field:
-        """Return the field that has here what this one has at an offset."""
+        """Return the field shifted by an offset."""
         return Field(lambda o: self((o[0] + by[0], o[1] + by[1], o[2] + by[2])))
 
     def __add__(self, other: Operand) -> Field:
@@ -104,11 +104,11 @@ def unit(axis: int, distance: int = 1) -> Offset:
 class StencilGrid:
     """The points of a 3-D array [z, y, x], on which fields are read and Funcs are computed.
 
-    What is read beyond the grid, by way of `clamped`, reaches points of the rim alone, where `inside` drops it; blocks
-    that hold no such point are compiled without clamps and selects.
+    Reads beyond the grid, by `clamped`, influence only points of the rim, which `inside` drops. Interior blocks after
+    loop partitioning have no clamps and selects.
 
     Args:
-        array: An input whose shape is the grid's.
+        array: An input with the shape of the grid.
     """
 
     def __init__(self, array: Input) -> None:

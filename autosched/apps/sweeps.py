@@ -41,8 +41,8 @@ def build_sweeps(name: str, stencil: Stencil, order: int, T: int) -> Pipeline:
 
     Args:
         name: Name of the pipeline.
-        stencil: What a sweep computes; its Params are ``a``, ``b`` and ``h2inv``.
-        order: Distance in points from a face up to which points keep their value.
+        stencil: The stencil of a sweep; its Params are ``a``, ``b`` and ``h2inv``.
+        order: Width in points of the rim, which keeps its values.
         T: Number of sweeps.
 
     Raises:

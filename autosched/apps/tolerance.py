@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Allowed distance from the expected array; the defaults allow none.
+    """Allowed difference from the expected array; none by default.
 
     Args:
         rtol: Allowed error relative to the expected element.
-        atol: Allowed error added to that, in the array's units.
-        bad_fraction: Share of the elements that may lie outside both, for comparisons that rounding can flip.
-        hard_atol: Absolute error that not even one of those may exceed.
+        atol: Allowed absolute error in addition, in the array's units.
+        bad_fraction: Share of the elements that may exceed ``rtol`` and ``atol``, for comparisons that rounding flips.
+        hard_atol: Absolute error that no element may exceed.
     """
 
     rtol: float = 0.0
@@ -27,9 +27,9 @@ class Tolerance:
     hard_atol: float = math.inf
 
     def mismatch(self, got: NDArray[Any], expected: NDArray[Any]) -> str | None:
-        """Return what is wrong with ``got`` in one sentence, or None where it agrees.
+        """Return the disagreement of ``got`` in one sentence, None if it agrees.
 
-        Elements that are NaN, or the same infinity, in both arrays agree.
+        Equal infinities agree, as do NaNs.
         """
         if got.dtype != expected.dtype:
             return f"dtype {got.dtype}, expected {expected.dtype}"

@@ -1,7 +1,7 @@
-"""The oracle: a NumPy interpreter of the language, one Func at a time over its whole domain, without a schedule.
+"""The reference interpreter in NumPy: one Func at a time over its whole domain, without a schedule.
 
-It shares no code with lowering, code generation or region inference: domains, dependences and arithmetic follow rules
-of its own, so that agreement with a compiled schedule means something.
+It shares no code with lowering, code generation or region inference. Its own rules for domains, dependences and
+arithmetic make it an independent oracle for compiled schedules.
 """
 
 from __future__ import annotations

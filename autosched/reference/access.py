@@ -1,7 +1,7 @@
-"""Reading and writing arrays at computed indices: slices where they will do, gathers where not.
+"""Loads and stores at computed indices, by slices if possible, else by gathers and scatters.
 
-An index is a NumPy scalar or an array with one axis a loop. Where every index varies along one loop of its own, the
-access is separable: a slice for each index that is an arithmetic progression, a 1-D take for any other.
+An index is a NumPy scalar or an array with one axis per loop. An access is separable if each index varies along a loop
+of its own: an index that is an arithmetic progression becomes a slice, another one a 1-D take.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from autosched.reference.buffers import Array, Value
 
 
 def read(array: Array, origin: tuple[int, ...], *indices: Value) -> Value:
-    """Return ``array`` at the indices: a view where possible, with the rank of the loop nest."""
-    found = _separate(array.shape, origin, indices)
-    if found is None:
+    """Return ``array`` at the indices with the rank of the loop nest, as a view if possible."""
+    separable = _separate(array.shape, origin, indices)
+    if separable is None:
         return array.reshape(-1).take(flat_index(array.shape, origin, indices))
-    view: Array = array[found.parts]
-    for position, vector in enumerate(found.vectors):
+    view: Array = array[separable.parts]
+    for position, vector in enumerate(separable.vectors):
         if vector is not None:
             view = view.take(vector, axis=position)
-    return found.arrange(view)
+    return separable.arrange(view)
 
 
 def write(array: Array, origin: tuple[int, ...], indices: tuple[Value, ...], value: Value) -> None:
-    """Store ``value`` at the indices; of several values for one point the last (in C order) stays."""
-    found = _separate(array.shape, origin, indices)
-    if found is not None and all(v is None for v in found.vectors):
-        view = found.arrange(array[found.parts])
+    """Store ``value`` at the indices; the last value (in C order) for a point remains."""
+    separable = _separate(array.shape, origin, indices)
+    if separable is not None and all(v is None for v in separable.vectors):
+        view = separable.arrange(array[separable.parts])
         if np.broadcast_shapes(view.shape, np.shape(value)) == view.shape:
             view[...] = value
             return
@@ -39,7 +39,7 @@ def write(array: Array, origin: tuple[int, ...], indices: tuple[Value, ...], val
 
 
 def flat_index(shape: tuple[int, ...], origin: tuple[int, ...], indices: tuple[Value, ...]) -> Array:
-    """Return positions in the flattened array, broadcast over the loops the indices vary along."""
+    """Return positions in the flattened array, broadcast over the loops of the indices."""
     terms: list[Array] = []
     stride = 1
     for index, low, size in zip(reversed(indices), reversed(origin), reversed(shape), strict=True):
@@ -48,16 +48,16 @@ def flat_index(shape: tuple[int, ...], origin: tuple[int, ...], indices: tuple[V
         terms.append(position * stride)
         stride *= size
     flat = np.zeros((), np.int64)
-    for term in sorted(terms, key=np.size):  # small ones first: fewer additions at full size
+    for term in sorted(terms, key=np.size):  # small terms first: fewer additions at full size
         flat = flat + term
     return np.asarray(flat)
 
 
 @dataclass(frozen=True, slots=True)
 class _Separable:
-    """Basic index of the array; then, for each dimension left, the take still to do and the loop it belongs to.
+    """A separable access: the basic index, then the take and the loop of each remaining dimension.
 
-    Indices end with an ellipsis, so that a single element too comes out as a view and can be written.
+    The basic index ends with an ellipsis, so that a single element is a view as well and can be written.
     """
 
     parts: tuple[Any, ...]
@@ -66,7 +66,7 @@ class _Separable:
     rank: int
 
     def arrange(self, view: Array) -> Array:
-        """Return the dimensions in the order of the loops, with axes of length 1 for the other loops."""
+        """Return the dimensions in the order of the loops, with axes of length 1 for loops without a dimension."""
         if len(self.axes) > 1:
             view = view.transpose(sorted(range(len(self.axes)), key=self.axes.__getitem__))
         present = set(self.axes)
@@ -99,7 +99,7 @@ def _separate(shape: tuple[int, ...], origin: tuple[int, ...], indices: tuple[Va
 
 
 def _as_progression(vector: Array, size: int) -> int | slice | None:
-    """Return a position or slice that gives the same elements, if the vector is an arithmetic progression."""
+    """Return the position or slice of an arithmetic progression, None for another vector."""
     n = len(vector)
     first, second, last = int(vector[0]), int(vector[1]), int(vector[-1])
     step = second - first
@@ -114,6 +114,6 @@ def _as_progression(vector: Array, size: int) -> int | slice | None:
 
 
 def _check(low: int, high: int, size: int) -> None:
-    """Guard against a domain that came out too small: NumPy would wrap negative positions around."""
+    """Raise if positions are outside of an array; NumPy would wrap negative ones around."""
     if low < 0 or high >= size:
         raise IndexError(f"positions {low} to {high} of {size} elements: the domain was derived too small")

@@ -1,4 +1,4 @@
-"""Checks of what the caller passes: arrays for the inputs and values for the parameters."""
+"""Checks of the caller's arrays and parameter values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bind_arguments(
     """Return shapes and parameter values by name, and the inputs' buffers.
 
     Raises:
-        InputError: If something is missing, unknown or of the wrong type.
+        InputError: If an argument is missing, unknown or of the wrong type.
     """
     _check_names("input", [i.name for i in pipeline.inputs], inputs, required=[i.name for i in pipeline.inputs])
     required = [p.name for p in pipeline.params if p.default is None]
@@ -57,7 +57,7 @@ def _checked(i: Input, value: Any) -> Array:
 
 
 def _param_value(p: Param, value: Any) -> Any:
-    """Return the value as a NumPy scalar of the parameter's type; only exact conversions of integers are made."""
+    """Return the value as a NumPy scalar of the parameter's type; integers convert if that is exact."""
     to = p.dtype.numpy
     if isinstance(value, bool | np.bool_):
         accepted = p.dtype.kind == "b"

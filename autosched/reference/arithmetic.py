@@ -1,8 +1,8 @@
-"""What every scalar operation of the language means, in NumPy.
+"""Scalar operations of the language in NumPy.
 
-Operands have one type, so NumPy keeps it. Integers wrap, ``//`` and ``%`` floor and give 0 for a zero divisor, shift
-counts are masked, minima and maxima propagate NaN and keep their first operand when both are equal. Weak integers are
-exact: they are held as int64.
+Operands have one type, which NumPy preserves. Integers wrap, ``//`` and ``%`` floor and return 0 for a zero divisor,
+shift counts are masked, minima and maxima propagate NaN and return the first of equal operands. Weak integers are
+exact: their type is int64.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _shift(shift: np.ufunc, mask: Any, a: Value, count: Value) -> Value:
 
 
 def float_min(a: Value, b: Value) -> Value:
-    """Return the smaller operand; the first of equals, so that signed zeros are the same everywhere."""
+    """Return the smaller operand, the first of equals: the sign of a zero is then the same in all backends."""
     return np.where((a <= b) | np.isnan(a), a, b)
 
 
@@ -96,12 +96,12 @@ def conversion(source: DType, target: DType) -> Operation:
 
 
 def _float_to_int(target: DType, v: Value) -> Value:
-    """Truncate; what lies outside saturates and NaN gives 0."""
+    """Truncate; values outside of the type saturate, NaN becomes 0."""
     if v.dtype == np.float16:
         v = v.astype(np.float32)  # float16 has no 2**16 to compare with
     to = target.numpy
-    # The upper bound is a power of two, so exact. The lower one may round up to the smallest value itself,
-    # which then saturates to the same.
+    # The upper bound is a power of two, so it is exact. The lower bound may round up to the smallest value, which
+    # saturates to itself.
     above = v.dtype.type(target.max_value + 1)
     below = v.dtype.type(target.min_value - 1)
     inside = (v > below) & (v < above)

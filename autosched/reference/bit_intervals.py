@@ -1,4 +1,4 @@
-"""Ranges of bit operations, found bit by bit from the top: which prefixes of the operands give the largest result."""
+"""Ranges of bit operations, by a search bit by bit from the top over prefixes of the operands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 Range = tuple[int, int]
 Prefix = int | None
-"""The upper bits of a number; None where all numbers that start so lie in the range."""
+"""The upper bits of a number; None if all numbers with these bits are in the range."""
 _TABLES: dict[str, Callable[[int, int], int]] = {
     "and": lambda p, q: p & q,
     "or": lambda p, q: p | q,
@@ -21,7 +21,7 @@ def bit_interval(op: str, a: Range, b: Range) -> Range:
 
 
 def shift_interval(op: str, a: Range, count: Range, bits: int) -> Range:
-    """Return the range of ``a << count`` or ``a >> count`` before it wraps; counts are taken modulo ``bits``."""
+    """Return the range of ``a << count`` or ``a >> count`` before wrapping; counts are modulo ``bits``."""
     low, high = count
     counts = range(low % bits, high % bits + 1) if low // bits == high // bits else range(bits)
     ends = [end << n if op == "shl" else end >> n for end in a for n in counts]
@@ -29,30 +29,30 @@ def shift_interval(op: str, a: Range, count: Range, bits: int) -> Range:
 
 
 def _largest(table: Callable[[int, int], int], a: Range, b: Range) -> int:
-    """Return the largest result of an operation on each bit; the sign's bit counts negative."""
+    """Return the largest result of a bitwise operation; the sign bit counts as negative."""
     width = max(end.bit_length() for end in (*a, *b))
     result = 0
     prefixes: set[tuple[Prefix, Prefix]] = {(0, 0)}
     for place in range(width, -1, -1):
-        found: dict[int, set[tuple[Prefix, Prefix]]] = {}
+        by_bit: dict[int, set[tuple[Prefix, Prefix]]] = {}
         for p, q in prefixes:
-            for x, longer in _steps(p, place, width, a):
-                for y, other in _steps(q, place, width, b):
-                    found.setdefault(table(x, y), set()).add((longer, other))
-        bit = min(found) if place == width else max(found)
-        result, prefixes = (-bit if place == width else 2 * result + bit), found[bit]
+            for x, longer_p in _steps(p, place, width, a):
+                for y, longer_q in _steps(q, place, width, b):
+                    by_bit.setdefault(table(x, y), set()).add((longer_p, longer_q))
+        bit = min(by_bit) if place == width else max(by_bit)
+        result, prefixes = (-bit if place == width else 2 * result + bit), by_bit[bit]
     return result
 
 
 def _steps(prefix: Prefix, place: int, width: int, r: Range) -> list[tuple[int, Prefix]]:
-    """Return the bits that numbers of a range may have at ``place``, with the longer prefixes."""
+    """Return the possible bits at ``place`` of numbers in a range, each with the longer prefix."""
     if prefix is None:
         return [(0, None), (1, None)]
-    found: list[tuple[int, Prefix]] = []
+    steps: list[tuple[int, Prefix]] = []
     for bit in (0, 1):
         longer = -bit if place == width else 2 * prefix + bit
         first = longer << place
         last = first + (1 << place) - 1
         if first <= r[1] and last >= r[0]:
-            found.append((bit, None if r[0] <= first and last <= r[1] else longer))
-    return found
+            steps.append((bit, None if r[0] <= first and last <= r[1] else longer))
+    return steps

@@ -1,4 +1,4 @@
-"""Where the values of a Func or Input lie, and how a box of integers is cut into blocks."""
+"""Buffers of Funcs and Inputs, and the blocks of a loop nest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Value = Any
-"""A NumPy scalar, or an array with one axis a loop (of length 1 where it does not vary)."""
+"""A NumPy scalar, or an array with one axis per loop, of length 1 if it does not vary along the loop."""
 
 LoopKey = str | int
 """A Var's name or an RVar's ``order``."""
@@ -22,7 +22,7 @@ Scope = dict[LoopKey, Value]
 """The value of every loop variable."""
 
 BLOCK_ELEMENTS = 1 << 17
-"""Elements evaluated at a time: temporaries of that size stay in the processor's cache."""
+"""Elements per evaluation: temporaries of this size stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class ReferenceBuffer:
 
 
 def extent(loops: Sequence[Loop]) -> int:
-    """Return the number of points the loops visit."""
+    """Return the number of points of a loop nest."""
     return prod(len(r) for _, r in loops)
 
 
 def scope_of(loops: Sequence[Loop]) -> Scope:
-    """Return every loop variable as an int64 array along an axis of its own, in the order given."""
+    """Return each loop variable as an int64 array along an axis of its own, in the given order."""
     rank = len(loops)
     scope: Scope = {}
     for axis, (key, r) in enumerate(loops):
@@ -55,7 +55,7 @@ def scope_of(loops: Sequence[Loop]) -> Scope:
 
 
 def blocks(loops: Sequence[Loop], limit: int = BLOCK_ELEMENTS) -> Iterator[list[Loop]]:
-    """Cut a loop nest into pieces of at most ``limit`` points, in order: inner loops whole, outer loops in parts."""
+    """Yield the blocks of a loop nest in order, of at most ``limit`` points: outer loops are split first."""
     if not loops:
         yield []
         return
@@ -71,9 +71,9 @@ def blocks(loops: Sequence[Loop], limit: int = BLOCK_ELEMENTS) -> Iterator[list[
 def _cut(loops: list[Loop], steps: list[int]) -> Iterator[list[Loop]]:
     (key, r), rest = loops[0], loops[1:]
     for start in range(0, len(r), steps[0]):
-        here = (key, r[start : start + steps[0]])
+        loop = (key, r[start : start + steps[0]])
         if not rest:
-            yield [here]
+            yield [loop]
             continue
         for inner in _cut(rest, steps[1:]):
-            yield [here, *inner]
+            yield [loop, *inner]

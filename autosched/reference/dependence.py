@@ -1,7 +1,7 @@
-"""Which reduction loops of an update carry a dependence: decided on the positions it really touches.
+"""Dependence analysis of updates: the reduction loops that carry a dependence, from the accessed positions.
 
-Two iterations depend on each other if one writes a point the other writes or reads. Pure loops have no order, so an
-update may read its own Func beside the pure point it writes only where another iteration of a reduction loop writes.
+Two iterations depend on each other if one writes a point that the other reads or writes. Pure loops have no order, so
+an update may read its own Func at other points than it writes only in other iterations of a reduction loop.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from autosched.reference.buffers import Array, Loop, LoopKey, extent, scope_of
 from autosched.reference.stage import ReferenceStage
 from autosched.reference.update import Update
 
-_MAX_TOUCHED = 1 << 26
+_MAX_ACCESSES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """Every point an update touches, by iteration, sorted by point and then by iteration.
+class PointAccesses:
+    """The accesses of an update to its own Func, sorted by point, then by iteration.
 
-    ``loops`` are the reduction loops and those pure loops that an index mixes with others; ``iteration`` counts through
-    all of them, ``starts`` marks where a new point begins, ``writes`` the entries that write.
+    Attributes:
+        loops: The reduction loops, and the pure loops in indices that are not a plain Var.
+        iteration: Number of the iteration of ``loops``, one per access.
+        writes: Whether the access writes.
+        starts: Whether the access is the first of its point.
     """
 
     loops: list[Loop]
@@ -35,56 +38,56 @@ class Touched:
     starts: Array
 
     def coordinate(self, axis: int) -> Array:
-        """Return, for each entry, the position of its iteration in loop ``axis``."""
+        """Return the position in loop ``axis`` of the iteration of each access."""
         lengths = [len(r) for _, r in self.loops]
         return self.iteration // prod(lengths[axis + 1 :]) % lengths[axis]
 
 
 def injective_loops(update: Update) -> set[LoopKey]:
-    """Return reduction loops that are told apart by an index of their own: its values differ along the loop."""
-    found: set[LoopKey] = set()
+    """Return the reduction loops with an index of their own whose values differ along the loop."""
+    injective: set[LoopKey] = set()
     numbering = update.stage.numbering
     for key, r in update.stage.reduction:
         for n in update.stage.indices:
             if numbering.loops[n] == {key} and update.stage.func not in numbering.sources[n]:
                 (index,) = update.program(n).run(scope_of([(key, r)]))
                 if len(np.unique(index)) == len(r):
-                    found.add(key)
-    return found
+                    injective.add(key)
+    return injective
 
 
-def serial_loops(update: Update) -> tuple[list[Loop], Touched | None]:
-    """Return the reduction loops to be walked one iteration after another, outermost first; the others may run at once.
+def serial_loops(update: Update) -> tuple[list[Loop], PointAccesses | None]:
+    """Return the reduction loops that must run serially, outermost first, and the accesses if they were enumerated.
 
-    Also returns what the decision was based on, if points had to be looked at.
+    All other loops may run at once.
     """
     stage = update.stage
-    places = stage.own_accesses()
-    if _rows_tell_apart(update, places):
+    places = stage.self_accesses()
+    if _one_loop_separates(update, places):
         return list(stage.reduction), None
     if any(stage.func in stage.numbering.sources[n] for place in places for n in place):
-        return list(stage.reduction), None  # where it goes depends on what it computes
+        return list(stage.reduction), None  # indices depend on values of the Func
     if len(places) == 1 and len(injective_loops(update)) == len(stage.reduction):
         return [], None
-    touched = _touched(update, places)
-    segments = np.flatnonzero(touched.starts)
-    written = np.logical_or.reduceat(touched.writes, segments)
+    accesses = _accesses(update, places)
+    segments = np.flatnonzero(accesses.starts)
+    written = np.logical_or.reduceat(accesses.writes, segments)
     remaining = []
     for axis in range(len(stage.reduction)):
-        at = touched.coordinate(axis)
+        at = accesses.coordinate(axis)
         spread = np.maximum.reduceat(at, segments) != np.minimum.reduceat(at, segments)
         if (spread & written).any():
             remaining.append(axis)
-    # Points of one loop iteration never meet those of another in the loops left out, so that the order of the
-    # remaining ones is what counts. A prefix of them must tell apart every two neighbouring conflicting iterations.
-    conflict = ~touched.starts[1:] & (touched.writes[1:] | touched.writes[:-1])
+    # Different iterations of the dropped loops never access the same point, so only the order of the remaining loops
+    # matters. A prefix of these must separate each two neighbouring iterations in conflict.
+    conflict = ~accesses.starts[1:] & (accesses.writes[1:] | accesses.writes[:-1])
     needed = 0
     undecided = np.flatnonzero(conflict)
     for depth, axis in enumerate(remaining, start=1):
         if len(undecided) == 0:
             break
         needed = depth
-        at = touched.coordinate(axis)
+        at = accesses.coordinate(axis)
         undecided = undecided[at[undecided] == at[undecided + 1]]
     if len(undecided) and _moved_axes(stage, places):
         axis = _moved_axes(stage, places)[0]
@@ -94,19 +97,19 @@ def serial_loops(update: Update) -> tuple[list[Loop], Touched | None]:
             location=stage.definition.location,
             hint="let each such read lie in another iteration of a reduction loop",
         )
-    return [stage.reduction[axis] for axis in remaining[:needed]], touched
+    return [stage.reduction[axis] for axis in remaining[:needed]], accesses
 
 
 def _moved_axes(stage: ReferenceStage, places: Sequence[tuple[int, ...]]) -> list[int]:
-    """Return the dimensions written at every point by a Var in which some self-read is at another point."""
-    own = [axis for axis in range(stage.func.ndim) if stage.is_own_var(axis)]
-    return [axis for axis in own if any(place[axis] != stage.indices[axis] for place in places)]
+    """Return the dimensions indexed by their own Var in which some self-read is at another point."""
+    own_vars = [axis for axis in range(stage.func.ndim) if stage.is_own_var(axis)]
+    return [axis for axis in own_vars if any(place[axis] != stage.indices[axis] for place in places)]
 
 
-def _rows_tell_apart(update: Update, places: Sequence[tuple[int, ...]]) -> bool:
-    """Whether one loop alone says in some dimension where is written and read, and no read is where it writes then.
+def _one_loop_separates(update: Update, places: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the only reduction loop determines the indices in some dimension, and no read is at the written index.
 
-    Conflicting iterations then differ in that loop, whatever they do in other dimensions.
+    Iterations in conflict then differ in that loop, whatever their indices in other dimensions.
     """
     stage = update.stage
     if len(stage.reduction) != 1 or not _moved_axes(stage, places):
@@ -124,7 +127,7 @@ def _rows_tell_apart(update: Update, places: Sequence[tuple[int, ...]]) -> bool:
     return False
 
 
-def _touched(update: Update, places: Sequence[tuple[int, ...]]) -> Touched:
+def _accesses(update: Update, places: Sequence[tuple[int, ...]]) -> PointAccesses:
     stage = update.stage
     moved = _moved_axes(stage, places)
     mixed = {key for place in places for axis, n in enumerate(place) if axis in moved or not stage.is_own_var(axis)
@@ -132,7 +135,7 @@ def _touched(update: Update, places: Sequence[tuple[int, ...]]) -> Touched:
     loops = [*stage.reduction, *(loop for loop in update.pure if loop[0] in mixed)]
     axes = [a for a in range(stage.func.ndim) if not stage.is_own_var(a) or stage.func.dims[a] in mixed]
     points = extent(loops)
-    if points * len(places) > _MAX_TOUCHED:
+    if points * len(places) > _MAX_ACCESSES:
         raise InputError(
             f"{stage.name} is too large for the interpreter: {points} iterations would have to be compared; "
             "use smaller inputs"
@@ -148,8 +151,8 @@ def _touched(update: Update, places: Sequence[tuple[int, ...]]) -> Touched:
     key = (position * points + np.arange(points)).reshape(-1)  # sorts by point, then by iteration
     order = np.argsort(key, kind="stable")
     key = key[order]
-    writes = order < points  # the first place is the one written
-    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))  # one entry for a point and an iteration
+    writes = order < points  # the first place is the written one
+    first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))  # one access per point and iteration
     writes, key = np.logical_or.reduceat(writes, first), key[first]
     at = key // points
-    return Touched(loops, key % points, writes, np.concatenate([[True], at[1:] != at[:-1]]))
+    return PointAccesses(loops, key % points, writes, np.concatenate([[True], at[1:] != at[:-1]]))

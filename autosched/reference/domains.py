@@ -1,7 +1,7 @@
-"""Where each Func has to be computed: from the outputs back to the producers.
+"""Domains of Funcs, from the outputs back to the producers.
 
-A Func's domain is the hull of what its consumers' index expressions reach over their own loops. Updates extend it by
-what they write and read of their own Func at computed positions.
+The domain of a Func is the hull of its consumers' index ranges over their loops. Updates extend it by the points of
+their own Func that they access at computed indices.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _HINT = "bound it with clamp(e, low, high), with %, or by an 8- or 16-bit type"
 def derive_domains(
     pipeline: Pipeline, stages: Mapping[Func, Sequence[ReferenceStage]], boxes: Mapping[Func, Box], bindings: Bindings
 ) -> dict[Func, Box]:
-    """Return the domain of every Func that is needed.
+    """Return the domain of every Func that an output needs.
 
     Args:
-        pipeline: Its Funcs are visited consumers first.
-        stages: Of every Func.
-        boxes: The outputs' boxes.
+        pipeline: The pipeline.
+        stages: The stages of every Func.
+        boxes: The boxes of the outputs.
         bindings: Shapes and parameters.
 
     Raises:
@@ -43,7 +43,7 @@ def derive_domains(
     domains: dict[Func, Box] = dict(boxes)
     for func in reversed(pipeline.funcs):
         if func not in domains or _is_empty(domains[func]):
-            continue  # read only by loops that never run
+            continue  # all its readers have empty loops
         _check_arguments(stages[func], bindings)
         domains[func] = _extended_by_updates(stages[func][1:], domains[func], bindings)
         _check_size(pipeline.name_of(func), func, domains[func])
@@ -66,18 +66,18 @@ def _require_producers(stage: ReferenceStage, domains: dict[Func, Box], bindings
         for axis, (index, r) in enumerate(zip(load.indices, reached, strict=True)):
             _check_bounded(stage, f"reads {source.name!r}", index, source.dims[axis], r)
         box = tuple((int(r.low), int(r.high) + 1) for r in reached)
-        known = domains.get(source)
-        domains[source] = box if known is None or _is_empty(known) else _hull(known, box)
+        previous = domains.get(source)
+        domains[source] = box if previous is None or _is_empty(previous) else _hull(previous, box)
 
 
 def _extended_by_updates(updates: Sequence[ReferenceStage], domain: Box, bindings: Bindings) -> Box:
-    """Grow the domain until every update finds all points it touches; pure loops grow along with it."""
+    """Return the domain extended until it contains all accesses of the updates, whose pure loops grow with it."""
     for k in range(2 * _MAX_ROUNDS):
         before = domain
         for stage in updates:
             if not stage.never_runs:
                 domain = _hull(domain, _touched(stage, domain, bindings))
-                if k >= _MAX_ROUNDS:  # of what grows slowly, all that it may ever reach
+                if k >= _MAX_ROUNDS:  # growth is slow: extend to the limits of the self-reads
                     domain = _hull(domain, _limits(stage, domain, bindings))
         if domain == before:
             return domain
@@ -91,7 +91,7 @@ def _extended_by_updates(updates: Sequence[ReferenceStage], domain: Box, binding
 def _touched(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
     ranges = Ranges(stage.numbering, bindings, stage.loops(domain))
     box = list(domain)
-    for place in stage.own_accesses():
+    for place in stage.self_accesses():
         for axis, n in enumerate(place):
             if stage.is_own_var(axis) and n == stage.indices[axis]:
                 continue
@@ -103,11 +103,11 @@ def _touched(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
 
 
 def _limits(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
-    """Return what self-reads beside the point written reach however large the domain is, where that has bounds."""
+    """Return the box of self-reads at other points over an unlimited domain, in the dimensions that are bounded."""
     endless = [(key, range(-_ENDLESS, _ENDLESS)) for key, _ in stage.pure(domain)]
     ranges = Ranges(stage.numbering, bindings, [*stage.reduction, *endless])
     box = list(domain)
-    for place in stage.own_accesses():
+    for place in stage.self_accesses():
         for axis, n in enumerate(place):
             if stage.is_own_var(axis) and n != stage.indices[axis] and _is_bounded(r := ranges.of(n)):
                 box[axis] = min(box[axis][0], int(r.low)), max(box[axis][1], int(r.high) + 1)
@@ -123,7 +123,7 @@ def _is_empty(box: Box) -> bool:
 
 
 def _check_arguments(stages: Sequence[ReferenceStage], bindings: Bindings) -> None:
-    """Refuse argmin and argmax over no iterations: updates of coordinates that are at first those of the domain."""
+    """Raise for argmin and argmax over an empty domain: their coordinates start at the first of the domain."""
     if len(stages) != 2 or not stages[1].never_runs or len(stages[0].values) != len(stages[1].reduction) + 1:
         return
     pure, update = stages
@@ -140,7 +140,7 @@ def _check_arguments(stages: Sequence[ReferenceStage], bindings: Bindings) -> No
 
 
 def _chosen_loop(stage: ReferenceStage, n: int) -> LoopKey | None:
-    """Return the loop whose variable a selection may put into a component."""
+    """Return the loop whose variable a selection may store in a component."""
     numbering = stage.numbering
     if not isinstance(numbering.nodes[n], Select):
         return None

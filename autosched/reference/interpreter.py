@@ -1,4 +1,4 @@
-"""The way through: check the arguments, derive domains, compute one Func after another."""
+"""The interpreter: check the arguments, derive domains, compute one Func after another."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def interpret(
     """Compute a pipeline's outputs.
 
     Args:
-        pipeline: What to compute.
+        pipeline: The pipeline.
         inputs: An array for each input, by name, of its element type and rank.
-        params: Values of the parameters, by name; those left out take their default.
+        params: Values of the parameters, by name; missing ones have their default.
 
     Returns:
-        One array for each of ``pipeline.output_names``, over the declared box (or the deduced one).
+        One array for each of ``pipeline.output_names``, over the declared or deduced box.
 
     Raises:
-        InputError: If an argument is missing, unknown or of the wrong type, or if a loop that carries a dependence is
-            longer than a million Python steps, or if a Func over its domain does not fit this machine's memory.
+        InputError: If an argument is missing, unknown or of the wrong type, if loops that carry a dependence have more
+            than a million iterations, or if a Func over its domain does not fit this machine's memory.
         BoundsError: If an index reaches outside an input or cannot be bounded.
     """
     with np.errstate(all="ignore"):
@@ -56,13 +56,13 @@ def interpret_funcs(
     *,
     funcs: Iterable[Func] | None = None,
 ) -> dict[Func, ReferenceBuffer]:
-    """Compute a pipeline and return intermediate Funcs too, each over its whole domain.
+    """Compute a pipeline and return outputs and intermediate Funcs, each over its whole domain.
 
     Args:
-        pipeline: What to compute.
+        pipeline: The pipeline.
         inputs: As for `interpret`.
         params: As for `interpret`.
-        funcs: Which Funcs to return besides the outputs; all that were needed if left out.
+        funcs: Intermediate Funcs to return; by default all that the outputs need.
 
     Raises:
         InputError: As for `interpret`.
@@ -76,7 +76,7 @@ def interpret_funcs(
 def _compute(
     pipeline: Pipeline, inputs: Mapping[str, Array], params: Mapping[str, Scalar] | None, wanted: set[Func]
 ) -> tuple[dict[Func, Box], dict[Func, ReferenceBuffer]]:
-    """Return the outputs' boxes and the values of the outputs and the wanted Funcs."""
+    """Return the boxes of the outputs, and the values of outputs and ``wanted`` Funcs."""
     sources: dict[Func | Input, ReferenceBuffer]
     bindings, sources = bind_arguments(pipeline, inputs, params or {})
     boxes = _output_boxes(pipeline, bindings)
@@ -111,7 +111,7 @@ def _compute_func(
 ) -> None:
     """Compute a Func over its domain and add it to the sources.
 
-    Points of an ``undef`` Func that no update writes hold 0; that they are never read is not checked here.
+    Points of an ``undef`` Func that no update writes are 0; reads of such points are not checked here.
     """
     shape = tuple(high - low for low, high in domain)
     _check_memory(stages[0].name, shape, sum(d.bytes_ for d in func.dtypes))
@@ -127,11 +127,11 @@ def _compute_func(
 
 
 def _check_memory(name: str, shape: tuple[int, ...], element_bytes: int) -> None:
-    """Refuse arrays that this machine cannot hold."""
-    needed, held = prod(shape) * element_bytes, memory_bytes()
-    if needed > held:
+    """Raise for arrays that do not fit this machine's memory."""
+    needed, limit = prod(shape) * element_bytes, memory_bytes()
+    if needed > limit:
         raise InputError(
-            f"{name} needs {needed} bytes over {' x '.join(map(str, shape))} points, more than the {held} of this "
+            f"{name} needs {needed} bytes over {' x '.join(map(str, shape))} points, more than the {limit} of this "
             "machine; use smaller inputs or a smaller box"
         )
 

@@ -1,6 +1,6 @@
-"""Interval arithmetic on the values of scalar operations: what bounds a data-dependent index.
+"""Interval arithmetic on scalar operations, which bounds data-dependent indices.
 
-Integer results that leave their type wrap, so they become the type's whole range.
+Integers wrap, so a range beyond the type becomes the whole range of the type.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Smallest and largest value, both included; ``nan`` says whether a NaN is possible besides."""
+    """Smallest and largest value, both inclusive; ``nan`` is whether a NaN is possible."""
 
     low: Number
     high: Number
     nan: bool = False
 
     def meet(self, other: Interval) -> Interval:
-        """Return what lies in both; this interval where that is nothing (the code is never reached)."""
+        """Return the intersection; this interval if it is empty, as the code is then unreachable."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Interval(low, high, self.nan and other.nan) if low <= high else self
 
     def hull(self, other: Interval) -> Interval:
-        """Return the smallest interval that holds both."""
+        """Return the smallest interval that contains both."""
         return Interval(min(self.low, other.low), max(self.high, other.high), self.nan or other.nan)
 
 
@@ -65,12 +65,12 @@ def binary(op: str, a: Interval, b: Interval, dtype: DType, *, exact: bool) -> I
         return _float_binary(op, a, b, dtype)
     if dtype.kind == "b":
         return BOOLEAN
-    found = _on_bits(op, a, b, dtype) if op in _ON_BITS else _INTEGER[op](a, b)
-    return found if exact else _fit(found, dtype)
+    result = _on_bits(op, a, b, dtype) if op in _ON_BITS else _INTEGER[op](a, b)
+    return result if exact else _fit(result, dtype)
 
 
 def call(name: str, a: Interval, dtype: DType) -> Interval:
-    """Return the range of a scalar function; the rounding functions and sqrt have rules."""
+    """Return the range of a scalar function: exact for rounding functions and sqrt, else the whole type."""
     rounding: dict[str, np.ufunc] = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
     if name in rounding:
         return Interval(float(rounding[name](a.low)), float(rounding[name](a.high)), a.nan)
@@ -111,12 +111,12 @@ def _corners(op: Callable[[Number, Number], Number], a: Interval, b: Interval) -
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
-    """Return the range of quotients; those by 0 are 0."""
+    """Return the range of quotients; a quotient by 0 is 0."""
     negative, positive = Interval(b.low, min(b.high, -1)), Interval(max(b.low, 1), b.high)
-    found = [_corners(lambda p, q: p // q, a, part) for part in (negative, positive) if part.low <= part.high]
+    parts = [_corners(lambda p, q: p // q, a, part) for part in (negative, positive) if part.low <= part.high]
     if b.low <= 0 <= b.high:
-        found.append(Interval(0, 0))
-    return Interval(min(i.low for i in found), max(i.high for i in found))
+        parts.append(Interval(0, 0))
+    return Interval(min(i.low for i in parts), max(i.high for i in parts))
 
 
 def _mod(a: Interval, b: Interval) -> Interval:
@@ -153,7 +153,7 @@ _FLOAT: dict[str, np.ufunc] = {
 
 
 def _float_binary(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
-    """Evaluate at the corners in the operands' own type: rounding is monotone, so the results bound all others."""
+    """Return the range of the results at the corners, in the type of the operands: rounding is monotone."""
     if op not in _FLOAT or (op == "truediv" and b.low <= 0 <= b.high):
         return whole(dtype)
     to = dtype.numpy.type

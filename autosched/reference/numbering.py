@@ -1,4 +1,4 @@
-"""Value numbering: structurally equal expressions of a stage get one number, operands before their users."""
+"""Value numbering: structurally equal expressions of a stage get one number, operands before users."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from autosched.reference.buffers import LoopKey
 class Numbering:
     """The expressions of one stage as a flat list.
 
-    ``nodes[n]`` is a representative node, ``operands[n]`` the numbers of its operands, ``loops[n]`` the loop variables
-    and ``sources[n]`` the Funcs and Inputs that occur anywhere in it.
+    Attributes:
+        nodes: A representative node of each number.
+        operands: The numbers of its operands.
+        loops: The loop variables in its tree.
+        sources: The Funcs and Inputs that its tree loads.
     """
 
     def __init__(self) -> None:
@@ -23,7 +26,7 @@ class Numbering:
         self._by_identity: dict[int, int] = {}
 
     def number(self, root: Expr) -> int:
-        """Return the number of an expression; iterative, as long sums are deep."""
+        """Return the number of an expression; iterative, because long sums are deep trees."""
         stack = [root]
         while stack:
             e = stack[-1]
@@ -39,21 +42,21 @@ class Numbering:
         return self._by_identity[id(root)]
 
     def reachable(self, *roots: int) -> list[int]:
-        """Return the numbers of everything the roots are computed from, operands first."""
-        found: set[int] = set()
+        """Return the numbers in the trees of the roots, operands first."""
+        reached: set[int] = set()
         stack = list(roots)
         while stack:
             n = stack.pop()
-            if n not in found:
-                found.add(n)
+            if n not in reached:
+                reached.add(n)
                 stack.extend(self.operands[n])
-        return sorted(found)
+        return sorted(reached)
 
     def _insert(self, e: Expr, operands: tuple[int, ...]) -> int:
         key = (*_head(e), *operands)
-        known = self._by_key.get(key)
-        if known is not None:
-            return known
+        number = self._by_key.get(key)
+        if number is not None:
+            return number
         n = len(self.nodes)
         self._by_key[key] = n
         self.nodes.append(e)
@@ -66,14 +69,14 @@ class Numbering:
 
 
 def loop_key(v: Var | RVar) -> LoopKey:
-    """Return what a loop variable is known by: Vars by name, RVars one by one."""
+    """Return the key of a loop variable: the name of a Var, the order of an RVar."""
     return v.name if isinstance(v, Var) else v.order
 
 
 def _head(e: Expr) -> tuple[object, ...]:
     match e:
         case Const():
-            return "const", repr(e.value), e.dtype, e.weak  # repr tells 0.0 from -0.0 and 1 from True
+            return "const", repr(e.value), e.dtype, e.weak  # repr distinguishes 0.0 from -0.0 and 1 from True
         case Var() | RVar():
             return "loop", loop_key(e)
         case Param():

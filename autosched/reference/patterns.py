@@ -1,7 +1,7 @@
-"""Recognising updates that accumulate: they need no step-by-step walk.
+"""Patterns of updates that accumulate, which need no serial loop in Python.
 
-A *fold* is ``f[i] = f[i] op e`` with ``e`` free of ``f``. A *selection* is what argmax and argmin write: every
-component takes its new value where a candidate is strictly better than the one kept, or the first NaN.
+A *fold* is ``f[i] = f[i] op e`` with ``e`` free of ``f``. A *selection* is the update of argmax and argmin: all
+components take new values if a candidate is strictly better than the current one, or is the first NaN.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All components take ``values`` where ``values[key]`` is greater (or less) than what component ``key`` holds.
+    """All components take ``values`` where ``values[key]`` is greater (or less) than component ``key``.
 
-    With ``takes_nan``, also where it is the first NaN.
+    With ``takes_nan``, they also take the first NaN.
     """
 
     key: int
@@ -37,10 +37,10 @@ class Selection:
 
 
 def match_folds(stage: ReferenceStage) -> tuple[Fold, ...] | None:
-    """Return one fold for each tuple component, or None if an update is anything else."""
-    folds = [_match_fold(stage, n, k) for k, n in enumerate(stage.values)]
-    found = tuple(f for f in folds if f is not None)
-    return found if len(found) == len(folds) and _places_are_fixed(stage) else None
+    """Return one fold for each tuple component, None if the update has another form."""
+    matches = [_match_fold(stage, n, k) for k, n in enumerate(stage.values)]
+    folds = tuple(f for f in matches if f is not None)
+    return folds if len(folds) == len(matches) and _places_are_fixed(stage) else None
 
 
 def _match_fold(stage: ReferenceStage, n: int, component: int) -> Fold | None:
@@ -57,7 +57,7 @@ def _match_fold(stage: ReferenceStage, n: int, component: int) -> Fold | None:
 
 
 def match_selection(stage: ReferenceStage) -> Selection | None:
-    """Return the selection an update makes, or None."""
+    """Return the selection of an update, None if it has another form."""
     numbering = stage.numbering
     if not all(isinstance(numbering.nodes[n], Select) for n in stage.values) or not _places_are_fixed(stage):
         return None
@@ -77,9 +77,9 @@ def match_selection(stage: ReferenceStage) -> Selection | None:
 
 
 def _match_comparison(stage: ReferenceStage, n: int) -> tuple[str, int, int, bool] | None:
-    """Return the operator and operands of ``new > old`` or ``new < old``, and whether a NaN is taken.
+    """Return operator and operands of ``new > old`` or ``new < old``, and whether a NaN counts as better.
 
-    That is ``~(new <= old) & (old == old)``, or ``>=``.
+    The form with NaN is ``~(new <= old) & (old == old)``, or with ``>=``.
     """
     nodes, operands = stage.numbering.nodes, stage.numbering.operands
     condition = nodes[n]
@@ -105,7 +105,7 @@ def _match_comparison(stage: ReferenceStage, n: int) -> tuple[str, int, int, boo
 
 
 def _is_accumulator(stage: ReferenceStage, n: int, component: int) -> bool:
-    """Whether ``n`` reads the very point and component the stage writes."""
+    """Whether ``n`` reads the point and component that the stage writes."""
     node = stage.numbering.nodes[n]
     return (
         isinstance(node, Load)

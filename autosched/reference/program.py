@@ -1,4 +1,4 @@
-"""Expressions as a straight list of NumPy operations, run once for each block of points."""
+"""Expressions as straight-line lists of NumPy operations, run once per block of points."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from autosched.reference.numbering import Numbering, loop_key
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """What is known before anything is computed: input shapes and parameter values (NumPy scalars), by name."""
+    """Input shapes and parameter values (NumPy scalars), by name."""
 
     shapes: Mapping[str, tuple[int, ...]]
     params: Mapping[str, Any]
 
 
 class ReferenceProgram:
-    """Computes some numbered expressions; intermediate values are dropped after their last use.
+    """A program for numbered expressions; intermediate values are freed after their last use.
 
     Args:
-        numbering: Of the stage the expressions belong to.
-        roots: Numbers of the wanted values.
+        numbering: The numbering of the stage.
+        roots: Numbers of the results.
         bindings: Shapes and parameters.
-        sources: Values of what the expressions load.
+        sources: Buffers of the Funcs and Inputs that the expressions load.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ReferenceProgram:
         self._steps = _with_last_uses(steps, keep=constant.union(self._roots))
 
     def run(self, scope: Scope) -> list[Value]:
-        """Return the wanted values where the loop variables are as in ``scope``."""
+        """Return the values of the roots for the loop variables in ``scope``."""
         values = self._initial.copy()
         for k, key in self._variables:
             values[k] = scope[key]

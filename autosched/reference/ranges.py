@@ -1,4 +1,4 @@
-"""The range of an index expression over a loop nest: exact where it reads no data, else by intervals."""
+"""Ranges of index expressions over a loop nest: exact if they read no data, else by interval arithmetic."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Facts = Mapping[int, Interval]
 
 
 class Ranges:
-    """Ranges of a stage's expressions over its loops (none of them empty)."""
+    """Ranges of a stage's expressions over its loops, none of which is empty."""
 
     def __init__(self, numbering: Numbering, bindings: Bindings, loops: Sequence[Loop]) -> None:
         self._numbering = numbering
         self._bindings = bindings
         self._loops: dict[LoopKey, range] = dict(loops)
-        self._known: dict[int, Interval] = {}
+        self._cache: dict[int, Interval] = {}
 
     def of(self, n: int, facts: Facts | None = None) -> Interval:
-        """Return the range of expression ``n``, given the ranges that enclosing conditions imply."""
+        """Return the range of expression ``n``, given the ranges implied by enclosing conditions."""
         if facts:
             return self._derive(n, facts)
-        if n not in self._known:
-            self._known[n] = self._derive(n, {})
-        return self._known[n]
+        if n not in self._cache:
+            self._cache[n] = self._derive(n, {})
+        return self._cache[n]
 
     def _derive(self, n: int, facts: Facts) -> Interval:
         numbering = self._numbering
         loops = [(key, self._loops[key]) for key in numbering.loops[n]]
         if not numbering.sources[n] and not numbering.nodes[n].dtype.is_float and extent(loops) <= _EXACT_POINTS:
             return self._evaluate(n, loops)
-        found = self._rule(n, facts)
-        return found.meet(facts[n]) if n in facts else found
+        interval = self._rule(n, facts)
+        return interval.meet(facts[n]) if n in facts else interval
 
     def _evaluate(self, n: int, loops: Sequence[Loop]) -> Interval:
         (value,) = ReferenceProgram(self._numbering, [n], self._bindings).run(scope_of(loops))
@@ -77,7 +77,7 @@ class Ranges:
         return self.of(t, when_true).hull(self.of(f, when_false))
 
     def _refine(self, condition: int, truth: bool, facts: Facts) -> Facts:
-        """Return the facts with those that hold where the condition has the given truth."""
+        """Return the facts, extended by those that follow from a condition or its negation."""
         node, operands = self._numbering.nodes[condition], self._numbering.operands[condition]
         match node:
             case Unary(op="not"):
@@ -96,10 +96,10 @@ class Ranges:
         return facts
 
     def _compared(self, op: str, a: int, b: int, expr: Expr, facts: Facts, truth: bool) -> Interval:
-        """Return the range of ``a`` where ``a op b``; a comparison that failed does not exclude NaN."""
+        """Return the range of ``a`` given ``a op b``; a false comparison does not exclude NaN."""
         x, y = self.of(a, facts), self.of(b, facts)
         if expr.dtype.is_float and not truth and (x.nan or y.nan):
-            # Where b is NaN nothing is known about a, and where a is NaN it stays so.
+            # If b is NaN, the comparison bounds nothing; if a is NaN, it stays NaN.
             return x if y.nan else x.meet(Interval(*_implied(op, y, False), nan=True))
         return x.meet(Interval(*_implied(op, y, not expr.dtype.is_float)))
 

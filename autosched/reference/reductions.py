@@ -1,7 +1,7 @@
-"""Running folds and selections: many iterations at a time, with the result of running them in order.
+"""Execution of folds and selections, many iterations at a time, with the results of serial execution.
 
-Integer folds may be regrouped, as they wrap. Floating-point sums and products are accumulated one iteration after
-another. Minima, maxima and selections keep the first of equal values, which is what argmin and argmax find.
+Integer folds are reassociated, as integers wrap. Floating-point sums and products accumulate one iteration after
+another. Minima, maxima and selections keep the first of equal values, as NumPy's argmin and argmax do.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from autosched.reference.patterns import Fold, Selection
 from autosched.reference.update import Update
 
 _KEPT_ELEMENTS = 1 << 14
-"""Accumulators of a block: small enough that many iterations fit beside them."""
+"""Accumulators per block, few enough for many iterations per evaluation."""
 
 
 def run_folds(update: Update, folds: Sequence[Fold], kept: list[Loop], reduced: list[Loop]) -> None:
-    """Fold the ``reduced`` loops into accumulators that the ``kept`` loops tell apart."""
+    """Fold the ``reduced`` loops into one accumulator per point of the ``kept`` loops."""
     for at, accumulators in _accumulators(update, kept):
         for rows in _rows(update, [f.value for f in folds], at, reduced):
             accumulators = [_fold(f.op, acc, r) for f, acc, r in zip(folds, accumulators, rows, strict=True)]
@@ -29,7 +29,7 @@ def run_folds(update: Update, folds: Sequence[Fold], kept: list[Loop], reduced: 
 
 
 def run_selection(update: Update, selection: Selection, kept: list[Loop], reduced: list[Loop]) -> None:
-    """Select over the ``reduced`` loops for each point of the ``kept`` ones."""
+    """Select over the ``reduced`` loops for each point of the ``kept`` loops."""
     for at, accumulators in _accumulators(update, kept):
         for rows in _rows(update, selection.values, at, reduced):
             accumulators = _select(selection, accumulators, rows)
@@ -37,7 +37,7 @@ def run_selection(update: Update, selection: Selection, kept: list[Loop], reduce
 
 
 def run_scatter(update: Update, folds: Sequence[Fold]) -> None:
-    """Fold into points that several iterations may meet at, in the order of the iterations."""
+    """Fold into points that several iterations may update, in the order of the iterations."""
     stage = update.stage
     program = update.program(*stage.indices, *(f.value for f in folds))
     rank = len(stage.indices)
@@ -51,13 +51,13 @@ def run_scatter(update: Update, folds: Sequence[Fold]) -> None:
 
 
 def _accumulators(update: Update, kept: list[Loop]) -> Iterator[tuple[list[Loop], list[Array]]]:
-    """Yield blocks of the kept loops with the values each component holds there, flattened."""
+    """Yield blocks of the kept loops with the current values of each component, flattened."""
     program = update.program(*update.stage.indices)
     for at in blocks(kept, _KEPT_ELEMENTS):
         indices = program.run(scope_of(at))
         shape = tuple(len(r) for _, r in at)
-        held = [read(array, update.buffer.origin, *indices) for array in update.buffer.arrays]
-        yield at, [np.broadcast_to(h, shape).reshape(-1).copy() for h in held]
+        current = [read(array, update.buffer.origin, *indices) for array in update.buffer.arrays]
+        yield at, [np.broadcast_to(c, shape).reshape(-1).copy() for c in current]
 
 
 def _store(update: Update, at: list[Loop], accumulators: list[Array]) -> None:
@@ -67,7 +67,7 @@ def _store(update: Update, at: list[Loop], accumulators: list[Array]) -> None:
 
 
 def _rows(update: Update, roots: Sequence[int], at: list[Loop], reduced: list[Loop]) -> Iterator[list[Array]]:
-    """Yield values in order, one row an iteration of the reduced loops, one column an accumulator."""
+    """Yield values in order, one row per iteration of the reduced loops, one column per accumulator."""
     program = update.program(*roots)
     columns = extent(at)
     for part in blocks(reduced, max(1, BLOCK_ELEMENTS // columns)):
@@ -91,23 +91,24 @@ def _fold(op: str, acc: Array, rows: Array) -> Array:
 
 
 def _first_best(op: str, rows: Array) -> Array:
-    """Return the first minimum or maximum of each column; argmin and argmax count a NaN as the best."""
+    """Return the first minimum or maximum of each column; a NaN counts as the best, as in argmin and argmax."""
     best = rows.argmin(axis=0) if op == "min" else rows.argmax(axis=0)
     return np.asarray(np.take_along_axis(rows, best[None], axis=0)[0])
 
 
-def _select(selection: Selection, held: list[Array], rows: list[Array]) -> list[Array]:
-    candidates, current = rows[selection.key], held[selection.key]
+def _select(selection: Selection, accumulators: list[Array], rows: list[Array]) -> list[Array]:
+    candidates, current = rows[selection.key], accumulators[selection.key]
     if candidates.dtype.kind == "f" and not selection.takes_nan:
         worst = candidates.dtype.type(-np.inf if selection.greater else np.inf)
         candidates = np.where(np.isnan(candidates), worst, candidates)
     best = (candidates.argmax(axis=0) if selection.greater else candidates.argmin(axis=0))[None]
-    found = np.take_along_axis(candidates, best, axis=0)[0]
-    better = found > current if selection.greater else found < current
+    best_value = np.take_along_axis(candidates, best, axis=0)[0]
+    better = best_value > current if selection.greater else best_value < current
     if selection.takes_nan:
-        better |= np.isnan(found) & ~np.isnan(current)
+        better |= np.isnan(best_value) & ~np.isnan(current)
     return [
-        np.where(better, np.take_along_axis(new, best, axis=0)[0], old) for new, old in zip(rows, held, strict=True)
+        np.where(better, np.take_along_axis(new, best, axis=0)[0], old)
+        for new, old in zip(rows, accumulators, strict=True)
     ]
 
 
@@ -119,9 +120,9 @@ def _scatter(op: str, array: Array, at: Array, value: Array) -> None:
 
 
 def _keep_first_of_equals(array: Array, before: Array, at: Array, value: Value) -> None:
-    """Of zeros with either sign, and of NaNs, the first one met stays."""
+    """Keep the first of equal values: of zeros with different signs, and of NaNs."""
     now, old = array[at], before[at]
-    settled = (old == now) | np.isnan(old)
-    array[at] = np.where(settled, old, now)
-    candidates = np.flatnonzero(~settled & ((value == now) | np.isnan(value)))[::-1]
+    unchanged = (old == now) | np.isnan(old)
+    array[at] = np.where(unchanged, old, now)
+    candidates = np.flatnonzero(~unchanged & ((value == now) | np.isnan(value)))[::-1]
     array[at[candidates]] = value[candidates]

@@ -1,4 +1,4 @@
-"""One definition of a Func with its loops and its expressions numbered."""
+"""Stages: one definition of a Func with its loops and numbered expressions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Box = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class ReferenceStage:
-    """A definition ready to be walked: reduction loops are bound, pure loops follow from the Func's domain.
+    """A definition with bound reduction loops; its pure loops follow from the Func's domain.
 
-    ``indices`` and ``values`` are numbers in ``numbering``; ``name`` is what messages call the stage.
+    ``indices`` and ``values`` are numbers in ``numbering``; ``name`` is the stage's name in messages.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ReferenceStage:
         return [(index.name, range(*bounds)) for index, bounds in pairs if isinstance(index, Var)]
 
     def loops(self, domain: Box) -> list[Loop]:
-        """Return all loops: reduction loops outside, pure loops inside."""
+        """Return all loops: reduction loops, then pure loops."""
         return [*self.reduction, *self.pure(domain)]
 
     def is_own_var(self, axis: int) -> bool:
@@ -53,14 +53,14 @@ class ReferenceStage:
         return isinstance(self.definition.indices[axis], Var)
 
     def loads(self) -> Iterator[tuple[Load, tuple[int, ...]]]:
-        """Yield every different read with the numbers of its indices."""
+        """Yield each distinct load with the numbers of its indices."""
         for n in self.numbering.reachable(*self.indices, *self.values):
             node = self.numbering.nodes[n]
             if isinstance(node, Load):
                 yield node, self.numbering.operands[n]
 
-    def own_accesses(self) -> list[tuple[int, ...]]:
-        """Return where the stage writes its Func, then where it reads it; each place once."""
+    def self_accesses(self) -> list[tuple[int, ...]]:
+        """Return the distinct indices at which the stage accesses its own Func, the written ones first."""
         places = [self.indices, *(at for load, at in self.loads() if load.source is self.func)]
         return list(dict.fromkeys(places))
 
@@ -88,23 +88,23 @@ def _numbered(name: str, func: Func, definition: Definition, bindings: Bindings)
 
 
 def specialiser_of(pipeline: Pipeline, bindings: Bindings) -> Specialiser:
-    """Return what puts shapes and the parameters that reach an index into definitions."""
-    reached = {p.name: bindings.params[p.name].item() for p in specialised_params(pipeline)}
-    return Specialiser(bindings.shapes, reached)
+    """Return the specialiser for shapes and for the parameters that indices depend on."""
+    params = {p.name: bindings.params[p.name].item() for p in specialised_params(pipeline)}
+    return Specialiser(bindings.shapes, params)
 
 
 def with_integer_widths(
     stage: ReferenceStage, domain: Box, specialiser: Specialiser, bindings: Bindings
 ) -> ReferenceStage:
-    """Return a stage in which every integer of coordinates has the width that its domain asks for.
+    """Return a stage whose coordinate integers have the widths that their domains need.
 
-    Widths are types, so that they follow from the same rules as in generated code.
+    Widths are types, so they follow from the same rules as in generated code.
 
     Raises:
-        BoundsError: If no width holds one, or it is cut off when it is stored.
+        BoundsError: If no width suffices, or a store would truncate a value.
     """
     bound = specialiser.definition(stage.definition)
     ranges = {v.name: (low, high - 1) for v, (low, high) in zip(stage.func.vars, domain, strict=True)}
     ranges |= {r.name: rvar_range(r) for r in bound.rvars}
-    found = resolve_integer_widths(stage.func, bound, ranges)
-    return stage if found is None else _numbered(stage.name, stage.func, found, bindings)
+    definition = resolve_integer_widths(stage.func, bound, ranges)
+    return stage if definition is None else _numbered(stage.name, stage.func, definition, bindings)

@@ -1,4 +1,4 @@
-"""An update about to be run: its stage, its loops and where its values lie."""
+"""Updates with their stage, loops and buffers, ready to run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from autosched.reference.stage import ReferenceStage
 
 @dataclass(frozen=True)
 class Update:
-    """An update with everything it reads computed already.
+    """An update whose sources are computed.
 
-    ``pure`` are the loops over the Func's Vars; ``buffer`` holds the Func's values and is changed in place.
+    ``pure`` are the loops over the Func's Vars; ``buffer`` contains the Func's values and is updated in place.
     """
 
     stage: ReferenceStage
@@ -26,12 +26,12 @@ class Update:
     sources: Mapping[Func | Input, ReferenceBuffer]
 
     def program(self, *roots: int) -> ReferenceProgram:
-        """Return a program for some of the stage's expressions."""
+        """Return a program for expressions of the stage."""
         return ReferenceProgram(self.stage.numbering, roots, self.bindings, self.sources)
 
     def store(self, indices: list[Value], values: list[Value]) -> None:
-        """Store all components at the indices; all were computed before the first is stored."""
+        """Store all components at the indices, as computed before the first store."""
         if len(values) > 1:
-            values = [v.copy() for v in values]  # a value may be a view of a component stored before it
+            values = [v.copy() for v in values]  # a value may be a view of another component
         for array, value in zip(self.buffer.arrays, values, strict=True):
             write(array, self.buffer.origin, tuple(indices), value)

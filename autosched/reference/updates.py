@@ -1,4 +1,4 @@
-"""Running an update: in Python only the loops that carry a dependence, everything else at once."""
+"""Execution of updates: serial loops run in Python, all others in NumPy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from autosched.errors import InputError
 from autosched.lang.func import Func, Input
 from autosched.reference.buffers import Array, Loop, ReferenceBuffer, Scope, blocks, scope_of
-from autosched.reference.dependence import Touched, injective_loops, serial_loops
+from autosched.reference.dependence import PointAccesses, injective_loops, serial_loops
 from autosched.reference.patterns import match_folds, match_selection
 from autosched.reference.program import Bindings
 from autosched.reference.reductions import run_folds, run_scatter, run_selection
@@ -24,10 +24,10 @@ MAX_STEPS = 1_000_000
 def run_update(
     stage: ReferenceStage, domain: Box, bindings: Bindings, sources: Mapping[Func | Input, ReferenceBuffer]
 ) -> None:
-    """Apply an update to the values of its Func, as if all its iterations ran in order.
+    """Apply an update to the values of its Func, with the result of serial execution.
 
     Raises:
-        InputError: If more than `MAX_STEPS` iterations would have to be run one after another.
+        InputError: If more than `MAX_STEPS` iterations must run serially.
     """
     update = Update(stage, stage.pure(domain), sources[stage.func], bindings, sources)
     folds, selection = match_folds(stage), match_selection(stage)
@@ -40,19 +40,19 @@ def run_update(
     elif selection is not None and kept is not None:
         run_selection(update, selection, kept, reduced)
     elif _reads_itself(stage):
-        _run_in_steps(update)
+        _run_serially(update)
     else:
         _run_at_once(update)
 
 
 def _split_loops(update: Update) -> tuple[list[Loop] | None, list[Loop]]:
-    """Return the loops that tell accumulators apart and those that are reduced; None if points may meet otherwise."""
+    """Return the loops with one accumulator per point, and the reduced loops; None if points may coincide."""
     stage = update.stage
-    placing = {key for n in stage.indices for key in stage.numbering.loops[n]}
-    telling = [loop for loop in stage.reduction if loop[0] in placing]
-    if not injective_loops(update).issuperset(key for key, _ in telling):
+    in_indices = {key for n in stage.indices for key in stage.numbering.loops[n]}
+    kept = [loop for loop in stage.reduction if loop[0] in in_indices]
+    if not injective_loops(update).issuperset(key for key, _ in kept):
         return None, []
-    return [*telling, *update.pure], [loop for loop in stage.reduction if loop[0] not in placing]
+    return [*kept, *update.pure], [loop for loop in stage.reduction if loop[0] not in in_indices]
 
 
 def _reads_itself(stage: ReferenceStage) -> bool:
@@ -60,7 +60,7 @@ def _reads_itself(stage: ReferenceStage) -> bool:
 
 
 def _run_at_once(update: Update, serial: Sequence[Loop] = ()) -> None:
-    """Run the iterations of all but the serial loops together, and those one after another."""
+    """Run the serial loops one iteration after another, all other loops at once."""
     stage = update.stage
     keys = {key for key, _ in serial}
     parallel = [loop for loop in (*stage.reduction, *update.pure) if loop[0] not in keys]
@@ -79,48 +79,48 @@ def _steps(serial: Sequence[Loop]) -> Iterator[Scope]:
         yield dict(zip(names, map(np.int64, point), strict=True))
 
 
-def _run_in_steps(update: Update) -> None:
+def _run_serially(update: Update) -> None:
     stage = update.stage
-    serial, touched = serial_loops(update)
+    serial, accesses = serial_loops(update)
     steps = prod(len(r) for _, r in serial)
-    if touched is not None and steps > 1 and len(stage.own_accesses()) == 1:
-        rounds = _rounds(touched)
+    if accesses is not None and steps > 1 and len(stage.self_accesses()) == 1:
+        rounds = _rounds(accesses)
         if int(rounds.max()) + 1 < steps:
-            _run_in_rounds(update, touched, rounds)
+            _run_in_rounds(update, accesses, rounds)
             return
     if steps > MAX_STEPS:
         raise InputError(
             f"{stage.name} needs {steps} steps one after another, as each depends on the one before; "
-            f"the interpreter walks at most {MAX_STEPS}. Use smaller inputs, or write the update as "
+            f"the interpreter runs at most {MAX_STEPS}. Use smaller inputs, or write the update as "
             "f[i] = f[i] op value with op one of + - * min max & | ^"
         )
     _run_at_once(update, serial)
 
 
-def _rounds(touched: Touched) -> Array:
-    """Return, for each iteration in the order of ``affected_kernels``, how many before it met at its point."""
-    place = np.arange(len(touched.iteration))
-    return place - np.maximum.accumulate(np.where(touched.starts, place, 0))
+def _rounds(accesses: PointAccesses) -> Array:
+    """Return the number of earlier accesses to the same point, for each access."""
+    position = np.arange(len(accesses.iteration))
+    return position - np.maximum.accumulate(np.where(accesses.starts, position, 0))
 
 
-def _run_in_rounds(update: Update, touched: Touched, rounds: Array) -> None:
-    """Run an update that touches one point an iteration: together, the k-th iterations to meet at each point."""
+def _run_in_rounds(update: Update, accesses: PointAccesses, rounds: Array) -> None:
+    """Run an update with one access per iteration; round k runs the k-th access to each point at once."""
     if int(rounds.max()) >= MAX_STEPS:
         raise InputError(
             f"{update.stage.name} updates one point {int(rounds.max()) + 1} times one after another; the interpreter "
             f"does so at most {MAX_STEPS} times. Use smaller inputs"
         )
     stage = update.stage
-    listed = {key for key, _ in touched.loops}
-    box = [loop for loop in update.pure if loop[0] not in listed]
-    others = [{key: value.reshape(1, *value.shape) for key, value in scope_of(block).items()} for block in blocks(box)]
+    enumerated = {key for key, _ in accesses.loops}
+    box = [loop for loop in update.pure if loop[0] not in enumerated]
+    parts = [{key: value.reshape(1, *value.shape) for key, value in scope_of(block).items()} for block in blocks(box)]
     program = update.program(*stage.indices, *stage.values)
     order = np.argsort(rounds, kind="stable")
     ends = np.cumsum(np.bincount(rounds))
-    coordinates = [touched.coordinate(axis)[order] + r.start for axis, (_, r) in enumerate(touched.loops)]
+    coordinates = [accesses.coordinate(axis)[order] + r.start for axis, (_, r) in enumerate(accesses.loops)]
     for start, end in itertools.pairwise([0, *ends.tolist()]):
         column = (-1, *[1] * len(box))
-        here = {key: at[start:end].reshape(column) for (key, _), at in zip(touched.loops, coordinates, strict=True)}
-        for part in others:
-            computed = program.run(part | here)
+        step = {key: at[start:end].reshape(column) for (key, _), at in zip(accesses.loops, coordinates, strict=True)}
+        for part in parts:
+            computed = program.run(part | step)
             update.store(computed[: len(stage.indices)], computed[len(stage.indices) :])

@@ -1,7 +1,7 @@
-"""What a kernel's schedule means in exact symbolic integers: names of loops, regions computed, order of work.
+"""Plans of kernels: loops, regions, storage and order of work that follow from a schedule, in symbolic integers.
 
-Search, validation and lowering all read a `KernelTables`; `autosched.schedule.planner` makes it, which decides nothing
-that the schedule leaves open except the pure rules of `autosched.schedule.policy`.
+Search, validation and lowering all read a `KernelPlan`, which `autosched.schedule.planner` makes. A plan follows from
+the schedule and the rules of `autosched.schedule.policy` alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autosched.schedule.types import ComputeAt, Kernel, Level, LoopKind, StageId
 
 @dataclass(frozen=True, slots=True)
 class NestLoop:
-    """A loop with its name in generated code and the number of points one iteration stands for in its dimension."""
+    """A loop with its name in generated code; ``stride`` is the distance in points between its iterations."""
 
     name: str
     dim: str
@@ -32,7 +32,7 @@ class NestLoop:
     stride: int
 
     def index(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> ix.Index:
-        """Return the loop variable times its stride (its range narrowed by ``ranges``)."""
+        """Return the loop variable, its range narrowed by ``ranges``, times the stride."""
         lo, hi = (ranges or {}).get(self.name, (0, self.extent - 1))
         scaled: ix.Index = ix.scale(ix.var(self.name, lo, hi), self.stride)
         return scaled
@@ -40,13 +40,19 @@ class NestLoop:
 
 @dataclass(frozen=True)
 class Nest:
-    """One stage's loops and the box it computes there.
+    """The loops of one stage and the box that they compute.
 
-    ``base`` gives the lowest point per dimension, ``limit`` the highest (both symbolic in the enclosing loops),
-    ``extents`` the largest extent; ``at`` is None for a root. ``streamed`` counts the loops, after those over blocks,
-    that all threads of a block walk together. Where a window slides, ``floor`` says before which points there is
-    nothing to compute, and ``starts`` in which step the nest runs first, of those before the first of its host (0).
-    ``walk`` says who goes through the steps of a scan over rows: its threads where it is none.
+    Attributes:
+        stage: The stage.
+        loops: Its loops, outermost first.
+        low: Lowest point by dimension, symbolic in the enclosing loops.
+        high: Highest point by dimension, symbolic in the enclosing loops.
+        extents: Largest extent by dimension.
+        at: Its compute location, None for a root.
+        mainloop_count: Number of block-uniform loops after the block loops.
+        lower_bound: Of a rolling buffer: the first point that is ever computed, by dimension.
+        first_step: Of a rolling buffer: the prologue step, 0 or negative, in which this nest first runs.
+        walk: Of a scan over rows: the level that iterates its steps.
     """
 
     stage: BoundStage
@@ -72,28 +78,28 @@ class Nest:
 
     @cached_property
     def lanes(self) -> NestLoop | None:
-        """The thread loop whose iterations share the terms of each point, if there is one."""
+        """The lane loop of a warp reduction, if there is one."""
         return next(iter(lane_loops(self.stage, self.loops)), None)
 
     @cached_property
     def inner(self) -> tuple[NestLoop, ...]:
-        """Serial and reduction loops inside the thread loops, in order."""
-        walked = self.walked
-        return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION) and p not in walked)
+        """Serial and reduction loops of each thread, in order."""
+        outer = self.walked
+        return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION) and p not in outer)
 
     @cached_property
     def walked(self) -> tuple[NestLoop, ...]:
-        """The loops outside those over threads: that a block walks together, or launches."""
+        """Serial and reduction loops outside the thread loops: block-uniform loops, or loops over launches."""
         return self.stream_loops or self.step_loops
 
     @cached_property
     def step_loops(self) -> tuple[NestLoop, ...]:
-        """The loops over the steps of a scan over rows that a block or the launches of a kernel go through."""
+        """The loops over the steps of a scan over rows, where blocks or launches iterate them."""
         return () if self.walk is ScanWalk.THREAD else tuple(p for p in self.loops if p.dim in self.stage.steps)
 
     @cached_property
     def stream_loops(self) -> tuple[NestLoop, ...]:
-        """The loops that all threads of a block walk together, in order."""
+        """The loops of a mainloop or sliding window, in order."""
         return tuple(p for p in self.loops if p.kind is not LoopKind.BLOCK)[: self.mainloop_count]
 
     @cached_property
@@ -103,27 +109,27 @@ class Nest:
 
     @cached_property
     def reduction_points(self) -> int:
-        """Iterations of the reduction loops per point, in each step of the loops that the block walks together."""
+        """Iterations of a thread's reduction loops per point, in one step of a mainloop."""
         return prod(p.extent for p in self.inner if p.kind is LoopKind.REDUCTION)
 
     @cached_property
     def unrolls_points(self) -> bool:
-        """Whether the loops over a thread's points are unrolled."""
+        """Whether the serial loops of a thread are unrolled."""
         if self.at is not None and self.at.level is Level.THREAD:
             return True
         return bool(is_unrolled(self.serial_points, self.mainloop_count > 0))
 
     @cached_property
     def unrolls_terms(self) -> bool:
-        """Whether the reduction loops inside a thread are unrolled."""
+        """Whether the reduction loops of a thread are unrolled."""
         return bool(unrolls_reduction(self.serial_points, self.reduction_points, self.mainloop_count > 0))
 
     def padded_extent(self, dim: str) -> int:
-        """Return how many points of a dimension the nest's own loops walk."""
+        """Return the number of points of a dimension that the nest's own loops iterate over, with padding."""
         return prod(p.extent for p in self.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
 
     def point(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> dict[str, ix.Index]:
-        """Return the exact index of each dimension, symbolic in all loops."""
+        """Return the index in each dimension, symbolic in all loops."""
         at = dict(self.low)
         for loop in self.loops:
             if loop.kind is not LoopKind.BLOCK:
@@ -131,10 +137,10 @@ class Nest:
         return at
 
     def ranges_at(self, depth: int) -> dict[str, Range]:
-        """Return each dimension's range inside the first ``depth`` loops: fixed by them, spanned by the rest."""
-        found: dict[str, Range] = {}
-        for dim, base in self.low.items():
-            lo, span = base, 0
+        """Return the range of each dimension over the loops after the first ``depth``, symbolic in these."""
+        ranges: dict[str, Range] = {}
+        for dim, low in self.low.items():
+            lo, span = low, 0
             for k, loop in enumerate(self.loops):
                 if loop.dim != dim or loop.kind is LoopKind.BLOCK:
                     continue
@@ -142,17 +148,24 @@ class Nest:
                     lo = ix.add(lo, loop.index())
                 else:
                     span += loop.stride * (loop.extent - 1)
-            found[dim] = lo, ix.minimum(ix.add(lo, span), self.high[dim])
-        return found
+            ranges[dim] = lo, ix.minimum(ix.add(lo, span), self.high[dim])
+        return ranges
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """Storage of a Member: box in storage order.
+    """Storage of a fused producer: a box in storage order.
 
-    ``dims`` are slowest first, ``extents`` and ``strides`` in that order, in elements; ``base`` per dimension. There
-    are ``buffers`` such boxes of ``count`` elements, one after the other. Along ``rolling`` the box is a window that
-    slides: a point takes the place of the one that is an extent before it.
+    Attributes:
+        func: The producer.
+        level: Its level, which determines the memory.
+        dims: Dimensions, slowest first.
+        extents: Extents in the order of ``dims``, in points.
+        strides: Strides in the order of ``dims``, in elements.
+        count: Elements of one buffer.
+        base: Lowest point by dimension.
+        buffers: Number of buffers, one after the other.
+        rolling: The dimension of a rolling buffer: a point replaces the point one extent before it.
     """
 
     func: BoundFunc
@@ -176,18 +189,22 @@ class Allocation:
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """A kernel with every region and loop made explicit.
+    """A kernel with explicit loops, regions and storage.
 
-    ``bound`` is the pipeline with the copies of sources that the kernel makes; ``steps`` are the thread nests in order
-    (each a group of stages that share their thread loops), ``grid`` the block loops from outer to inner;
-    ``thread_nests`` those of THREAD members.
-
-    With MAINLOOP Members, the steps in ``repeated`` run once per step of the loops that the whole block walks together:
-    those Members, and last the stage that reads them. Steps before and after are stages that share its points, which
-    each thread holds in registers all the time. Where a window slides, there are ``warm_up`` steps more, which fill it.
-
-    ``owned`` says which points of Members that are stored to global memory too a block writes there; ``unowned`` holds
-    the reason for those whose blocks have no such points of their own, which makes the kernel illegal.
+    Attributes:
+        bound: The pipeline, with the cache reads of the kernel.
+        kernel: The kernel's schedule.
+        grid: The block loops, outermost first.
+        steps: The thread nests in order, each a group of stages with fused thread loops.
+        thread_nests: The nests of THREAD producers, producers first.
+        allocations: Storage of each fused producer.
+        block: Threads in x, y and z.
+        regions: Region of each fused or inlined Func that a block needs.
+        repeated: The steps inside the mainloop or sliding window: its producers, then the stage that reads them. Steps
+            before and after are stages over the same register tile.
+        warm_up: Number of prologue steps, which fill rolling buffers.
+        owned: The points that each block writes to global memory, by materialised producer.
+        unowned: The reason why a materialised producer has no tile ownership, which makes the kernel illegal.
     """
 
     bound: BoundPipeline
@@ -205,17 +222,17 @@ class KernelPlan:
 
     @cached_property
     def streamed(self) -> Nest | None:
-        """The nest whose first loops the whole block walks together, if there is one."""
+        """The nest with the loops of the mainloop or sliding window, if there is one."""
         return self.steps[self.repeated[-1]][0] if self.repeated else None
 
     @cached_property
     def scan(self) -> Nest | None:
-        """The nest that computes a scan over rows step by step, if there is one: the only root."""
+        """The root that computes a scan over rows with parallel rows, if there is one."""
         return next((n for group in self.steps for n in group if n.walk is not ScanWalk.THREAD), None)
 
     @cached_property
     def launches(self) -> tuple[NestLoop, ...]:
-        """The loops over steps each of which is a launch of the kernel."""
+        """The loops over launches of the kernel, one launch per step of a scan."""
         return self.scan.step_loops if self.scan is not None and self.scan.walk is ScanWalk.LAUNCH else ()
 
     @cached_property
@@ -225,7 +242,7 @@ class KernelPlan:
 
     @cached_property
     def stored(self) -> frozenset[str]:
-        """Names of Funcs that are stored to global memory."""
+        """Names of Funcs that the kernel writes to global memory."""
         return self.kernel.materialised
 
     @cached_property
@@ -241,10 +258,10 @@ class KernelPlan:
                 yield from nest.loops
 
     def nests_at(self, host: StageId, depth: int) -> list[tuple[Nest, ...]]:
-        """Return the THREAD members placed inside the first ``depth`` loops of a host, producers first."""
-        found = []
+        """Return the nests of THREAD producers inside the first ``depth`` loops of a host, producers first."""
+        groups = []
         for group in self.thread_nests:
             at = group[0].at
             if at is not None and at.host == host and at.depth == depth:
-                found.append(group)
-        return found
+                groups.append(group)
+        return groups

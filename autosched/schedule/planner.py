@@ -1,4 +1,4 @@
-"""Makes the plan of a kernel: regions from what its roots compute, then loops, storage and the order of its steps."""
+"""Planning of a kernel: region inference from its roots, then loops, storage and the order of steps."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def plan_kernel(
     Args:
         bound: The pipeline.
         kernel: Its schedule, already checked for well-formedness.
-        block_ranges: Narrower inclusive ranges of block loops by name (the interior of a split kernel).
+        block_ranges: Narrower inclusive ranges of block loops by name (the interior after loop partitioning).
 
     Raises:
-        ScheduleError: If a Member's region does not follow from its host.
+        ScheduleError: If the region of a fused producer does not follow from its host.
     """
     bound = insert_cache_reads(bound.rewritten, kernel.cache_reads)
     if not block_ranges:
@@ -53,20 +53,20 @@ def plan_kernel(
 
 def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]]) -> KernelPlan:
     plan = _Planner(bound, kernel, block_ranges).run()
-    stored = [m.func for m in kernel.fused if m.materialised]
-    if not stored:
+    materialised = [m.func for m in kernel.fused if m.materialised]
+    if not materialised:
         return plan
-    if block_ranges:  # a range of one block is no variable, so that what all of them own is needed
-        whole = plan_kernel(bound, kernel).owned
-        return replace(plan, owned={f: whole[f].narrowed(block_ranges) for f in stored})
-    return _with_owners(plan, stored)
+    if block_ranges:  # ownership is worked out on the whole grid: a range of one block has no loop variable
+        owned = plan_kernel(bound, kernel).owned
+        return replace(plan, owned={f: owned[f].narrowed(block_ranges) for f in materialised})
+    return _with_owners(plan, materialised)
 
 
-def _with_owners(plan: KernelPlan, stored: Sequence[str]) -> KernelPlan:
-    """Return a plan with what blocks own of Members that are stored, and why they own nothing of others."""
+def _with_owners(plan: KernelPlan, materialised: Sequence[str]) -> KernelPlan:
+    """Return a plan with the tile ownership of materialised producers, or the reasons why there is none."""
     owned: dict[str, OwnedBox] = {}
     unowned: dict[str, str] = {}
-    for func in stored:
+    for func in materialised:
         try:
             owned[func] = owned_box(plan.allocations[func].base, plan.grid, func)
         except ScheduleError as e:
@@ -82,77 +82,77 @@ class _Planner:
         self.names = Namer(bound.taken_labels)
         self.order = {name: k for k, name in enumerate(bound.funcs)}
         self.inlined = {i.func for i in kernel.inlined}
-        self.members = sorted(kernel.fused, key=lambda m: self.order[m.func])
+        self.fused = sorted(kernel.fused, key=lambda m: self.order[m.func])
         self.nests: dict[StageId, Nest] = {}
-        self.across = column_accessed(bound, kernel)
+        self.by_column = column_accessed(bound, kernel)
 
     def run(self) -> KernelPlan:
         first = self.kernel.roots[0].tiling
         grid = self._grid(first)
         roots = [self._root_nest(r.tiling, grid) for r in self.kernel.roots]
-        inside = {m.func for m in self.members} | self.inlined
-        grouped = {m.func: g for m in self.members if (g := self._groups_of_points(m)) is not None}
-        regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside, grouped)
+        inside = {m.func for m in self.fused} | self.inlined
+        aligned = {m.func: g for m in self.fused if (g := self._aligned_groups(m)) is not None}
+        regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside, aligned)
         steps: list[tuple[Nest, ...]] = []
         allocations: dict[str, Allocation] = {}
-        self._shared_members(Level.BLOCK, regions, steps, allocations)
-        repeated, warm_up = range(0), 0
+        self._add_shared(Level.BLOCK, regions, steps, allocations)
+        repeated, prologue_steps = range(0), 0
         if self.kernel.mainloop_at is None:
             steps += self._groups(roots)
         elif self.kernel.is_sliding_window:
             sliding = SlidingWindowPlan(self.bound, self.kernel, self.inlined, roots[0], regions)
-            begin, warm_up = len(steps), sliding.warm_up
-            for m, window in sliding.windows:
-                nests = [self._window_nest(m, t, window) for t in m.tilings]
-                allocations[m.func] = self._allocation(m, window.region, window)
+            begin, prologue_steps = len(steps), sliding.prologue_steps
+            for m, buffer in sliding.windows:
+                nests = [self._rolling_nest(m, t, buffer) for t in m.tilings]
+                allocations[m.func] = self._allocation(m, buffer.region, buffer)
                 steps += self._groups(nests)
             steps.append((roots[0],))
             repeated = range(begin, len(steps))
         else:
-            repeated = self._stream(self.kernel.mainloop_at, roots, steps, allocations)
-        threads = self._thread_members(allocations)
+            repeated = self._add_mainloop(self.kernel.mainloop_at, roots, steps, allocations)
+        threads = self._thread_nests(allocations)
         block = [1, 1, 1]
         for group in steps:
             for axis, loop in zip(range(3), thread_loops(group), strict=False):
                 block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
-            regions, repeated, warm_up,
+            regions, repeated, prologue_steps,
         )  # fmt: skip
 
-    def _shared_members(
+    def _add_shared(
         self, level: Level, regions: Mapping[str, Region], steps: list[tuple[Nest, ...]],
         allocations: dict[str, Allocation],
     ) -> None:  # fmt: skip
-        """Add the steps of the Members at one level in shared memory."""
-        for m in (m for m in self.members if m.at.level is level):
+        """Add the steps of the producers at one level in shared memory."""
+        for m in (m for m in self.fused if m.at.level is level):
             region = _required(m, regions.get(m.func))
-            nests = [self._member_nest(m, t, region) for t in m.tilings]
+            nests = [self._producer_nest(m, t, region) for t in m.tilings]
             allocations[m.func] = self._allocation(m, region)
             steps += self._groups(nests)
 
-    def _stream(
+    def _add_mainloop(
         self, at: ComputeAt, roots: Sequence[Nest], steps: list[tuple[Nest, ...]], allocations: dict[str, Allocation]
     ) -> range:
-        """Add the steps of MAINLOOP Members and root stages; return those that are repeated."""
-        sharing = [fuse_thread_loops(roots[0], n) for n in roots]
-        self.nests.update({n.id: n for n in sharing})
-        place = [n.id for n in sharing].index(at.host)
-        before, host, after = sharing[:place], sharing[place], sharing[place + 1 :]
+        """Add the steps of MAINLOOP producers and root stages; return the range of repeated steps."""
+        nests = [fuse_thread_loops(roots[0], n) for n in roots]
+        self.nests.update({n.id: n for n in nests})
+        position = [n.id for n in nests].index(at.host)
+        before, host, after = nests[:position], nests[position], nests[position + 1 :]
         if before:
             steps.append(tuple(before))
         begin = len(steps)
-        inside = {m.func for m in self.members if m.at.level in (Level.MAINLOOP, Level.THREAD)} | self.inlined
+        inside = {m.func for m in self.fused if m.at.level in (Level.MAINLOOP, Level.THREAD)} | self.inlined
         regions = demanded_regions(self.bound, [(host.stage, host.ranges_at(at.depth))], inside)
-        self._shared_members(Level.MAINLOOP, regions, steps, allocations)
+        self._add_shared(Level.MAINLOOP, regions, steps, allocations)
         steps.append((host,))
         end = len(steps)
         if after:
             steps.append(tuple(after))
         return range(begin, end)
 
-    def _groups_of_points(self, m: FusedProducer) -> AlignedGroups | None:
-        """Return the groups of points in which a Member's tile is computed, None if it may begin anywhere."""
+    def _aligned_groups(self, m: FusedProducer) -> AlignedGroups | None:
+        """Return the alignment of a producer's tile, None if it has none."""
         if m.aligned is None or m.at.level is not Level.BLOCK or not m.storage_order:
             return None
         return AlignedGroups(self.bound.funcs[m.func].dims.index(m.storage_order[-1]), *m.aligned)
@@ -177,82 +177,80 @@ class _Planner:
     def _root_nest(self, tiling: StageTiling, grid: Sequence[NestLoop]) -> Nest:
         stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
         func = self.bound.funcs[stage.func]
-        whole = loop_ranges(stage, func, func.region)
-        base, limit, extents = {}, {}, {}
-        for dim, (lo, hi) in whole.items():
+        low, high, extents = {}, {}, {}
+        for dim, (lo, hi) in loop_ranges(stage, func, func.region).items():
             start: ix.Index = lo
             for loop in grid:
                 if loop.dim == dim:
                     start = ix.add(start, loop.index(self.block_ranges))
             span = prod(p.extent for p in tiling.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
-            base[dim], limit[dim], extents[dim] = start, ix.minimum(ix.add(start, span - 1), hi), span
-        own = self._loops(tiling)
+            low[dim], high[dim], extents[dim] = start, ix.minimum(ix.add(start, span - 1), hi), span
+        loops = (*grid, *self._loops(tiling))
         at = self.kernel.mainloop_at
-        streamed = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
-        walk = walk_of(stage, tiling.loops)
-        nest = Nest(stage, (*grid, *own), base, limit, extents, None, streamed, walk=walk)
+        mainloop_count = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
+        nest = Nest(stage, loops, low, high, extents, None, mainloop_count, walk=walk_of(stage, tiling.loops))
         self.nests[nest.id] = nest
         return nest
 
-    def _member_nest(self, m: FusedProducer, tiling: StageTiling, region: Region) -> Nest:
+    def _producer_nest(self, m: FusedProducer, tiling: StageTiling, region: Region) -> Nest:
         stage = self.bound.stage(tiling.stage.func, tiling.stage.number)
         ranges = loop_ranges(stage, self.bound.funcs[stage.func], region)
-        base = {dim: lo for dim, (lo, _) in ranges.items()}
-        limit = {dim: hi for dim, (_, hi) in ranges.items()}
+        low = {dim: lo for dim, (lo, _) in ranges.items()}
+        high = {dim: hi for dim, (_, hi) in ranges.items()}
         extents = {dim: ix.extent(*r) for dim, r in ranges.items()}
-        nest = Nest(stage, self._loops(tiling), base, limit, extents, m.at)
+        nest = Nest(stage, self._loops(tiling), low, high, extents, m.at)
         self.nests[nest.id] = nest
         return nest
 
-    def _window_nest(self, m: FusedProducer, tiling: StageTiling, window: RollingBuffer) -> Nest:
-        """Return the nest that computes the points of a sliding window that come in."""
+    def _rolling_nest(self, m: FusedProducer, tiling: StageTiling, buffer: RollingBuffer) -> Nest:
+        """Return the nest that computes the rows which enter a rolling buffer in a step."""
         nest = replace(
-            self._member_nest(m, tiling, window.region),
-            lower_bound={window.dim: window.floor},
-            first_step=window.starts,
+            self._producer_nest(m, tiling, buffer.region),
+            lower_bound={buffer.dim: buffer.lower_bound},
+            first_step=buffer.first_step,
         )
         self.nests[nest.id] = nest
         return nest
 
-    def _thread_members(self, allocations: dict[str, Allocation]) -> list[tuple[Nest, ...]]:
-        """Plan THREAD members, consumers before producers; return their nests producers first."""
+    def _thread_nests(self, allocations: dict[str, Allocation]) -> list[tuple[Nest, ...]]:
+        """Plan THREAD producers, consumers before producers; return their nests producers first."""
         groups: list[tuple[Nest, ...]] = []
-        threads = {m.func for m in self.members if m.at.level is Level.THREAD}
-        for m in reversed([m for m in self.members if m.func in threads]):
+        threads = {m.func for m in self.fused if m.at.level is Level.THREAD}
+        for m in reversed([m for m in self.fused if m.func in threads]):
             host = self.nests.get(m.at.host)
             if host is None:
-                raise ScheduleError(f"{m.func!r} is computed in {m.at.host}, which this kernel does not compute")
+                raise ScheduleError(f"{m.func!r}: its host {m.at.host} is not computed in this kernel")
             consumer = host.stage, host.ranges_at(m.at.depth)
             region = _required(m, demanded_region(self.bound, [consumer], m.func, threads | self.inlined))
-            nests = [self._member_nest(m, t, region) for t in m.tilings]
+            nests = [self._producer_nest(m, t, region) for t in m.tilings]
             allocations[m.func] = self._allocation(m, region)
             groups.append(tuple(nests))
         return groups[::-1]
 
-    def _allocation(self, m: FusedProducer, region: Region, window: RollingBuffer | None = None) -> Allocation:
+    def _allocation(self, m: FusedProducer, region: Region, buffer: RollingBuffer | None = None) -> Allocation:
         func = self.bound.funcs[m.func]
         by_dim = dict(zip(func.dims, region, strict=True))
         base = {d: by_dim[d][0] for d in func.dims}
         extents = [ix.extent(*by_dim[d]) for d in m.storage_order]
-        if window is not None:
-            base[window.dim] = window.first
-            extents[m.storage_order.index(window.dim)] = window.extent
+        if buffer is not None:
+            base[buffer.dim] = buffer.first_row
+            extents[m.storage_order.index(buffer.dim)] = buffer.extent
         strides: list[int] = []
         total = 1
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
             if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS:
-                streamed = self.kernel.mainloop_at is not None
-                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.across, streamed)
+                mainloop = self.kernel.mainloop_at is not None
+                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.by_column, mainloop)
             total *= length
-        buffers, rolling = (1, window.dim) if window is not None else (m.buffers, None)
+        buffers, rolling = (1, buffer.dim) if buffer is not None else (m.buffers, None)
         return Allocation(
             func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base, buffers, rolling
         )
 
     def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
-        """Group consecutive stages of one Func in which every thread touches only its own points."""
+        """Group consecutive stages of one Func in which threads access the same points."""
         groups: list[list[Nest]] = []
         for n in nests:
             if not n.stage.values or n.stage.is_empty:
@@ -267,5 +265,5 @@ class _Planner:
 
 def _required(m: FusedProducer, region: Region | None) -> Region:
     if region is None:
-        raise ScheduleError(f"{m.func!r} is a Member of a kernel that does not use it")
+        raise ScheduleError(f"{m.func!r} is fused into a kernel that does not read it; remove it from the kernel")
     return region

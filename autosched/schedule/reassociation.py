@@ -1,4 +1,4 @@
-"""Floating-point reductions whose terms a schedule combines in another order than the loops of the pipeline."""
+"""Floating-point reductions that a schedule reassociates: it combines terms in another order than the pipeline."""
 
 from __future__ import annotations
 
@@ -11,34 +11,35 @@ from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
 
 SELECTIONS = frozenset({"min", "max"})
-"""Operators that round nothing: in any order they give the same but for the sign of zero and the payload of a NaN."""
+"""Operators without rounding: their order changes only the sign of a zero and the payload of a NaN."""
 _SHOWS_SIGN = frozenset({"truediv", "floordiv", "mod"})
 _KEEPS_ZERO = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "abs"})
 
 
 def reassociated_operators(bound: BoundPipeline, schedule: Schedule) -> frozenset[str]:
-    """Return the operators of floating-point reductions whose terms lanes share.
+    """Return the operators of the floating-point reductions that are warp reductions.
 
-    Reductions in pieces are not among them: `apply_rfactors` has the pipeline whose loops are in their order.
+    Rfactors do not count: the loops of the pipeline that `apply_rfactors` returns have their order.
 
     Args:
         bound: The pipeline.
         schedule: A legal schedule.
     """
-    found: set[str] = set()
-    whole = apply_rewrites(bound, schedule)
+    operators: set[str] = set()
+    rewritten = apply_rewrites(bound, schedule)
     for kernel in schedule.kernels:
-        view = insert_cache_reads(whole, kernel.cache_reads)
+        with_caches = insert_cache_reads(rewritten, kernel.cache_reads)
         for tiling in kernel.tilings():
-            what = accumulation_of(view, tiling.stage) if warp_lane_count(view, tiling) > 1 else None
-            if what is not None:
-                types = view.funcs[tiling.stage.func].dtypes
-                found |= {op for op, dtype in zip(what.operators, types, strict=True) if dtype.is_float}
-    return frozenset(found)
+            lanes = warp_lane_count(with_caches, tiling)
+            accumulation = accumulation_of(with_caches, tiling.stage) if lanes > 1 else None
+            if accumulation is not None:
+                dtypes = with_caches.funcs[tiling.stage.func].dtypes
+                operators |= {op for op, d in zip(accumulation.operators, dtypes, strict=True) if d.is_float}
+    return frozenset(operators)
 
 
 def shows_zero_signs(pipeline: Pipeline) -> bool:
-    """Whether the sign of a floating-point zero may decide about more than the sign of another one."""
+    """Whether the sign of a floating-point zero can influence more than the sign of another zero."""
     for f in pipeline.funcs:
         for definition in f.definitions:
             for e in walk(*definition.values, *definition.indices):

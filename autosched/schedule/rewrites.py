@@ -1,4 +1,4 @@
-"""The pipeline that a schedule's kernels compute: reductions in pieces, Funcs joined."""
+"""The rewritten pipeline that a schedule's kernels compute: rfactors, then horizontal fusions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ def apply_rewrites(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
     """Return the pipeline that a schedule's kernels compute.
 
     Raises:
-        ScheduleError: If a reduction cannot be split, or Funcs cannot be joined, as the schedule says.
+        ScheduleError: If a rewrite of the schedule is illegal.
     """
     return fuse_outputs(apply_rfactors(bound, schedule.rfactors), schedule.fusions)
 
 
 def rewrite_error(bound: BoundPipeline, schedule: Schedule) -> str:
-    """Return why there is no such pipeline, or nothing."""
-    for k, split in enumerate(schedule.rfactors):
-        problem = rfactor_error(apply_rfactors(bound, schedule.rfactors[:k]), split)
+    """Return why a rewrite of the schedule is illegal, empty if all are legal."""
+    for k, rfactor in enumerate(schedule.rfactors):
+        problem = rfactor_error(apply_rfactors(bound, schedule.rfactors[:k]), rfactor)
         if problem:
-            return f"split {k}: {problem}"
-    whole = apply_rfactors(bound, schedule.rfactors)
-    for k, join in enumerate(schedule.fusions):
-        problem = fusion_error(fuse_outputs(whole, schedule.fusions[:k]), join)
+            return f"rfactor {k}: {problem}"
+    factored = apply_rfactors(bound, schedule.rfactors)
+    for k, fusion in enumerate(schedule.fusions):
+        problem = fusion_error(fuse_outputs(factored, schedule.fusions[:k]), fusion)
         if problem:
-            return f"join {k}: {problem}"
+            return f"horizontal fusion {k}: {problem}"
     return ""

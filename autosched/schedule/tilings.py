@@ -1,4 +1,4 @@
-"""Building loops for stages: sizes, stages that may share a kernel, random tilings of Members, inlined calls."""
+"""Parts of schedules: loop sizes, fusable root stages, counts of inlined calls, random tilings of fused producers."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from autosched.schedule.types import Loop, LoopKind, StageId
 from autosched.target import Target
 
 MOST_CALLS = (1 << 31) - 1
-"""Call counts stop here; chains of Funcs that each read two others would need astronomical numbers."""
+"""Call counts saturate here: they grow exponentially along chains of Funcs that each read two Funcs."""
 MAX_UNROLLED_LOADS = 2048
-"""Largest number of loads in a kernel whose loops are unrolled; compilers take seconds from here on, then minutes."""
+"""Limit on the loads in a kernel's unrolled loops; beyond it, compilers take seconds, then minutes."""
 
 
 def loop_sizes(func: BoundFunc, stage: BoundStage, extents: Sequence[int]) -> dict[str, int]:
-    """Return the number of points of each loop of a stage over a box of its Func with these extents."""
+    """Return the size of each loop of a stage over a box of its Func with these extents."""
     pure = dict(zip(func.dims, extents, strict=True))
     return {d.name: d.extent if d.reduction else pure[d.name] for d in stage.loops}
 
 
 def fusable_roots(func: BoundFunc) -> list[list[BoundStage]]:
-    """Return a Func's stages grouped into kernels: consecutive stages that keep to their own points share one.
+    """Return a Func's stages grouped by kernel: consecutive stages with private tiles share one.
 
-    Of very many, a kernel takes as many as compilers take: up to `MAX_UNROLLED_LOADS` with their reductions unrolled.
+    A kernel has at most `MAX_UNROLLED_LOADS` loads, its reductions unrolled.
     """
     groups: list[list[BoundStage]] = []
-    keeping, loads = False, 0  # whether the last group's stages do, and how much they load
+    group_is_private, loads = False, 0
     for stage in func.stages:
         if not stage.values or stage.is_empty:
             continue
-        own, more = is_private_tile(func, stage), _unrolled_loads(stage)
-        if keeping and own and loads + more <= MAX_UNROLLED_LOADS:
+        is_private, more = is_private_tile(func, stage), _unrolled_loads(stage)
+        if group_is_private and is_private and loads + more <= MAX_UNROLLED_LOADS:
             groups[-1].append(stage)
             loads += more
         else:
             groups.append([stage])
             loads = more
-        keeping = own
+        group_is_private = is_private
     return groups
 
 
@@ -52,7 +52,7 @@ def _unrolled_loads(stage: BoundStage) -> int:
 
 
 def inlined_calls(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> dict[str, int]:
-    """Return how many times each inlined Func is evaluated by one evaluation of each stage."""
+    """Return the number of evaluations of each inlined Func per evaluation of the stages."""
     calls: dict[str, int] = {}
 
     def count(stage: BoundStage, times: int) -> None:
@@ -69,7 +69,7 @@ def inlined_calls(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[
 
 
 def call_chain(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str]) -> int:
-    """Return the largest number of loads that one evaluation of a stage makes once Funcs are inlined."""
+    """Return the largest number of loads per evaluation of a stage, with Funcs inlined."""
     worst = 0
     for s in stages:
         stage = bound.stage(s.func, s.number)
@@ -81,18 +81,18 @@ def call_chain(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str
 
 
 def random_factorisation(rng: np.random.Generator, extent: int, choices: Sequence[int], limit: int = 1 << 30) -> int:
-    """Draw an extent from ``choices`` (or the whole extent when it is small), at most ``extent`` and ``limit``."""
+    """Draw a factor from ``choices``, or the whole extent if it is small, up to ``extent`` and ``limit``."""
     legal = [c for c in choices if c <= extent and c <= limit] or [1]
     if 1 < extent <= min(16, limit) and rng.random() < 0.3:
         return extent
     return int(rng.choice(legal))
 
 
-def member_tiling(
+def random_producer_tiling(
     rng: np.random.Generator, func: BoundFunc, stage: BoundStage, extents: Mapping[str, int],
     block: tuple[int, int, int], target: Target,
 ) -> tuple[Loop, ...]:  # fmt: skip
-    """Draw thread and serial loops of a BLOCK member; each parallel dimension is walked by threads, then serially."""
+    """Draw the loops of a producer in shared memory: thread and serial loops over each parallel dimension."""
     sizes = {d.name: d.extent if d.reduction else extents[d.name] for d in stage.loops}
     parallel = [d.name for d in stage.loops if d.parallel]
     threads: list[Loop] = []
@@ -102,14 +102,14 @@ def member_tiling(
         d = parallel[k]
         t = 1
         if len(threads) < 3 and rng.random() < 0.85:
-            here = block[len(threads)]
-            wanted = here if here > 1 and rng.random() < 0.7 else int(rng.choice([2, 4, 8, 16, 32]))
-            t = min(wanted, sizes[d], budget, target.max_block_dim[len(threads)])
+            n = block[len(threads)]
+            drawn = n if n > 1 and rng.random() < 0.7 else int(rng.choice([2, 4, 8, 16, 32]))
+            t = min(drawn, sizes[d], budget, target.max_block_dim[len(threads)])
         budget //= t
         if t > 1:
             threads.append(Loop(d, LoopKind.THREAD, t))
         rest = -(-sizes[d] // t)
-        if rest > 1 or (t == 1 and stage.loop(d).reduction):  # a reduction loop is listed even if it has one iteration
+        if rest > 1 or (t == 1 and stage.loop(d).reduction):  # reduction loops of extent 1 are listed
             serial.append(Loop(d, LoopKind.SERIAL, rest))
     terms = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions if d.name not in parallel]
     for loop in serial:
@@ -117,8 +117,8 @@ def member_tiling(
     return (*threads, *terms)
 
 
-def thread_tiling(rng: np.random.Generator, stage: BoundStage, extents: Mapping[str, int]) -> tuple[Loop, ...]:
-    """Draw the order of the serial loops of a THREAD member; their extents follow from the region."""
+def random_thread_tiling(rng: np.random.Generator, stage: BoundStage, extents: Mapping[str, int]) -> tuple[Loop, ...]:
+    """Draw the order of a THREAD producer's loops; their extents follow from its region."""
     pure = [Loop(d.name, LoopKind.SERIAL, extents[d.name]) for d in stage.loops if not d.reduction]
     mixed = [Loop(d.name, LoopKind.REDUCTION, d.extent) for d in stage.reductions]
     for k in rng.permutation(len(pure)):

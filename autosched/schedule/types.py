@@ -1,9 +1,9 @@
-"""The state of the search: a tuple of kernels, immutable and hashable (design: Schedule, Kernel, Member, StageTiling).
+"""Schedules as immutable, hashable values: `Schedule`, `Kernel`, `Root`, `FusedProducer`, `StageTiling`, `Loop`.
 
-A stage's loops are listed from outside in. The value of a dimension is its region's lowest point plus the sum over its
-loops of loop variable times the product of the extents of the loops of that dimension further in; so
-``block 40, thread 32, serial 2`` gives each thread two neighbouring points, ``block 40, serial 2, thread 32`` two
-points that lie a tile apart.
+A stage lists its loops from outside in. The index in a dimension is the lowest point of its region plus, for each loop
+over the dimension, the loop variable times the extents of the dimension's loops further in. So
+``block 40, thread 32, serial 2`` gives each thread two neighbouring points, and ``block 40, serial 2, thread 32`` two
+points at a distance of 32.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _LevelNames(EnumMeta):
 class Level(IntEnum, metaclass=_LevelNames):
     """Compute locations, from outside in; each level has its memory.
 
-    MAINLOOP is once per step of a block-uniform serial loop, in shared memory: chunks of a reduction (CUTLASS's
-    mainloop), or the rows that enter a sliding window.
+    MAINLOOP computes once per step of a block-uniform serial loop, into shared memory: chunks of a reduction (the
+    mainloop of CUTLASS), or the rows that enter a sliding window.
     """
 
     ROOT = 0
@@ -49,11 +49,11 @@ class Level(IntEnum, metaclass=_LevelNames):
 
 
 SHARED_LEVELS = (Level.BLOCK, Level.MAINLOOP)
-"""Levels whose results all threads of a block see."""
+"""Levels in shared memory, which all threads of a block read."""
 
 
 class LoopKind(Enum):
-    """Who runs a loop."""
+    """How a loop runs: on blocks, on threads, or serially in one thread."""
 
     BLOCK = "block"
     THREAD = "thread"
@@ -64,7 +64,7 @@ class LoopKind(Enum):
 class StageId(NamedTuple):
     """A stage: the Func's unique name and the number of the definition (0 is pure).
 
-    A named tuple, as searches compare and hash it all the time.
+    A named tuple, because searches compare and hash it often.
     """
 
     func: str
@@ -82,6 +82,9 @@ class Loop:
     kind: LoopKind
     extent: int
 
+    def __repr__(self) -> str:
+        return f"<Loop {self.kind.value} {self.dim} {self.extent}>"
+
 
 @dataclass(frozen=True, slots=True)
 class StageTiling:
@@ -90,8 +93,15 @@ class StageTiling:
     stage: StageId
     loops: tuple[Loop, ...]
 
+    def __repr__(self) -> str:
+        return f"<StageTiling {self._text()}>"
+
+    def _text(self) -> str:
+        loops = ", ".join(f"{p.kind.value} {p.dim} {p.extent}" for p in self.loops)
+        return f"{self.stage}: {loops}" if loops else str(self.stage)
+
     def extent(self, dim: str, *kinds: LoopKind) -> int:
-        """Return the product of the extents of a dimension's loops of the given kinds (of all kinds if none)."""
+        """Return the product of the extents of a dimension's loops, of the given kinds or of all."""
         product = 1
         for loop in self.loops:
             if loop.dim == dim and (not kinds or loop.kind in kinds):
@@ -99,7 +109,7 @@ class StageTiling:
         return product
 
     def stride(self, position: int) -> int:
-        """Return how many points of its dimension one iteration of the loop at a position stands for."""
+        """Return the distance in points between neighbouring iterations of the loop at a position."""
         product = 1
         for loop in self.loops[position + 1 :]:
             if loop.dim == self.loops[position].dim:
@@ -113,19 +123,22 @@ class StageTiling:
 
 @dataclass(frozen=True, slots=True)
 class ComputeAt:
-    """Where a Member is computed: level, host stage, and how many of the host's loops enclose it."""
+    """A compute location: level, host stage, and the number of the host's loops around it."""
 
     level: Level
     host: StageId
     depth: int
 
+    def __repr__(self) -> str:
+        return f"<ComputeAt {self.level.name} in {self.host} at depth {self.depth}>"
+
 
 class TileAlignment(NamedTuple):
-    """Columns at which the rows of a Member's tile begin and end: those that are ``remainder`` modulo ``multiple``.
+    """Alignment of the rows of a tile: they begin and end at columns equal to ``remainder`` modulo ``multiple``.
 
-    A column is an index of the dimension that is fastest in memory. The tile is widened to the nearest such columns on
-    both sides, but not beyond where the Func is needed at all. So threads of several points load whole vectors from
-    arrays whose rows are aligned, and none of their tiles is cut off.
+    A column is an index of the dimension that is fastest in memory. The tile is widened on both sides to the nearest
+    such columns, within the region that consumers need. So threads of several points load whole vectors from arrays
+    with aligned rows.
     """
 
     multiple: int
@@ -135,21 +148,28 @@ class TileAlignment(NamedTuple):
 @renamed_fields(stored="materialised")
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A stage that spans the kernel's grid; what is not ``stored`` stays in the registers of its thread."""
+    """A stage that spans the kernel's grid; unless ``materialised``, its values stay in registers."""
 
     tiling: StageTiling
     materialised: bool = True
+
+    def __repr__(self) -> str:
+        return f"<Root {self.tiling._text()}{'' if self.materialised else '; in registers'}>"
 
 
 @renamed_fields(stored="materialised")
 @dataclass(frozen=True, slots=True)
 class FusedProducer:
-    """A Func computed inside a kernel, once per block, in each step of a reduction, or inside one thread.
+    """A Func computed inside the kernel of its consumers: per block, per mainloop step, or per thread.
 
-    ``storage_order`` lists its dimensions from slowest to fastest in memory; ``aligned`` is for BLOCK Members, as is
-    ``stored``: blocks write what they compute to global memory too, for other kernels or the caller. With two
-    ``buffers``, MAINLOOP Members of the next step are loaded while one is computed; ``asynchronous`` ones are copied
-    past the registers meanwhile.
+    Attributes:
+        tilings: Its stages, in order.
+        at: Its compute location.
+        storage_order: Its dimensions, slowest in memory first.
+        materialised: Whether blocks also write it to global memory, for other kernels or the caller; at BLOCK only.
+        aligned: Alignment of its tile; at BLOCK only.
+        buffers: 2 for double buffering, which loads the tile of the next step during a step; at MAINLOOP only.
+        asynchronous: Whether the buffers are filled by async copies.
     """
 
     tilings: tuple[StageTiling, ...]
@@ -165,13 +185,20 @@ class FusedProducer:
         """Name of the Func."""
         return self.tilings[0].stage.func
 
+    def __repr__(self) -> str:
+        stages = "; ".join(t._text() for t in self.tilings)
+        return f"<FusedProducer {stages}; {self.at.level.name} in {self.at.host} at depth {self.at.depth}>"
+
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """A Func substituted into its consumers in this kernel; ``calls`` counts the places."""
+    """A Func substituted into its consumers in this kernel, at ``calls`` call sites."""
 
     func: str
     calls: int
+
+    def __repr__(self) -> str:
+        return f"<Inlined {self.func}, {self.calls} calls>"
 
 
 @renamed_attributes(
@@ -181,37 +208,47 @@ class Inlined:
 )  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Everything one kernel computes."""
+    """The stages that one kernel computes."""
 
     roots: tuple[Root, ...]
     fused: tuple[FusedProducer, ...] = ()
     inlined: tuple[Inlined, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Kernel {self._text()}>"
+
+    def _text(self) -> str:
+        stages = ", ".join(str(r.tiling.stage) for r in self.roots) or "nothing"
+        levels = {m.func if m.tilings else "no stage": m.at.level.name for m in self.fused}
+        levels |= {i.func: Level.INLINE.name for i in self.inlined}
+        inside = ", ".join(f"{func} at {level}" for func, level in levels.items())
+        return f"{stages} with {inside}" if inside else stages
+
     @property
     def root_funcs(self) -> tuple[str, ...]:
-        """Names of the Funcs whose stages span the grid, without repetition."""
+        """Names of the Funcs of the roots, each once."""
         return tuple({r.tiling.stage.func: None for r in self.roots})
 
     @property
     def materialised(self) -> frozenset[str]:
-        """Names of the Funcs whose results it leaves in global memory."""
+        """Names of the Funcs that the kernel writes to global memory."""
         return frozenset(
             [r.tiling.stage.func for r in self.roots if r.materialised] + [m.func for m in self.fused if m.materialised]
         )
 
     @property
     def cache_reads(self) -> frozenset[str]:
-        """Inputs and Funcs that the kernel caches (`autosched.analysis.rewrites.cache_read`)."""
+        """Inputs and Funcs with a cache read in the kernel (`autosched.analysis.rewrites.cache_read`)."""
         return frozenset(s for m in self.fused if m.tilings and (s := cached_source(m.func)) is not None)
 
     @property
     def mainloop_at(self) -> ComputeAt | None:
-        """Where the kernel's MAINLOOP Members are computed (all at one place), None if it has none."""
+        """The compute location of the MAINLOOP producers, which they share; None without such producers."""
         return next((m.at for m in self.fused if m.at.level is Level.MAINLOOP), None)
 
     @property
     def mainloops(self) -> tuple[Loop, ...]:
-        """The loops of the host of MAINLOOP Members that all threads of a block walk together."""
+        """The block-uniform loops around the MAINLOOP producers."""
         at = self.mainloop_at
         if at is None:
             return ()
@@ -220,26 +257,26 @@ class Kernel:
 
     @property
     def is_sliding_window(self) -> bool:
-        """Whether the MAINLOOP producers keep a rolling buffer: the loop moves points, not reduction terms."""
+        """Whether the MAINLOOP producers have rolling buffers: the loop is over points, not over reduction terms."""
         return any(p.kind is LoopKind.SERIAL for p in self.mainloops)
 
     @property
     def double_buffered(self) -> bool:
-        """Whether MAINLOOP Members are loaded one step ahead, into the other of two buffers."""
+        """Whether the MAINLOOP producers are double-buffered."""
         return any(m.buffers > 1 for m in self.fused)
 
     def with_double_buffering(self) -> Kernel:
-        """Return the kernel with two buffers for each MAINLOOP Member."""
-        both = (replace(m, buffers=2) if m.at.level is Level.MAINLOOP else m for m in self.fused)
-        return replace(self, fused=tuple(both))
+        """Return the kernel with two buffers for each MAINLOOP producer."""
+        fused = (replace(m, buffers=2) if m.at.level is Level.MAINLOOP else m for m in self.fused)
+        return replace(self, fused=tuple(fused))
 
     def with_async_copies(self) -> Kernel:
-        """Return the kernel with two buffers for each MAINLOOP Member, which are filled past the registers."""
-        both = (replace(m, asynchronous=m.at.level is Level.MAINLOOP) for m in self.with_double_buffering().fused)
-        return replace(self, fused=tuple(both))
+        """Return the kernel with two buffers for each MAINLOOP producer, filled by async copies."""
+        fused = (replace(m, asynchronous=m.at.level is Level.MAINLOOP) for m in self.with_double_buffering().fused)
+        return replace(self, fused=tuple(fused))
 
     def member(self, func: str) -> FusedProducer | None:
-        """Return the Member that computes a Func, if there is one."""
+        """Return the fused producer of a Func, if there is one."""
         return next((m for m in self.fused if m.func == func), None)
 
     def tilings(self) -> tuple[StageTiling, ...]:
@@ -258,13 +295,13 @@ class Kernel:
         raise KeyError(str(stage))
 
     def loops_around(self, at: ComputeAt) -> tuple[Loop, ...]:
-        """Return the loops of a host inside one thread that enclose a place, but for those of one iteration."""
-        walked = self.mainloop_at.depth if self.mainloop_at is not None and self.mainloop_at.host == at.host else 0
-        inside = (LoopKind.SERIAL, LoopKind.REDUCTION)
-        return tuple(p for p in self.tiling(at.host).loops[walked : at.depth] if p.extent > 1 and p.kind in inside)
+        """Return the serial and reduction loops of a host's threads around a location, without loops of extent 1."""
+        first = self.mainloop_at.depth if self.mainloop_at is not None and self.mainloop_at.host == at.host else 0
+        in_thread = (LoopKind.SERIAL, LoopKind.REDUCTION)
+        return tuple(p for p in self.tiling(at.host).loops[first : at.depth] if p.extent > 1 and p.kind in in_thread)
 
     def is_per_reduction_step(self, member: FusedProducer) -> bool:
-        """Whether a thread computes a Member anew for each term of a reduction of its host."""
+        """Whether a THREAD producer is computed inside a reduction loop of its host."""
         around = self.loops_around(member.at)
         return member.at.level is Level.THREAD and any(p.kind is LoopKind.REDUCTION for p in around)
 
@@ -274,8 +311,8 @@ class Kernel:
 class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
-    ``splits`` are the reductions that are computed in pieces, ``joins`` the Funcs that are then computed together;
-    kernels compute the pipeline that `autosched.schedule.rewrites.apply_rewrites` makes of it.
+    The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``rfactors`` are applied
+    first, then horizontal ``fusions``.
     """
 
     pipeline_hash: str
@@ -283,24 +320,31 @@ class Schedule:
     rfactors: tuple[RFactor, ...] = ()
     fusions: tuple[HorizontalFusion, ...] = ()
 
+    def __repr__(self) -> str:
+        count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
+        parts = [f"{count}: {' | '.join(k._text() for k in self.kernels)}"]
+        parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
+        parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
+        return f"<Schedule of {'; '.join(parts)}>"
+
     @classmethod
     def for_pipeline(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
-        """Return a schedule of a bound pipeline, with the reductions in pieces and Funcs joined as they are in it."""
+        """Return a schedule of a bound pipeline, with the rewrites that led to it."""
         return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions)
 
     @property
     def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
-        """What tells pipelines apart that schedules of one pipeline compute."""
+        """The rewrites of the pipeline, in the order of their application."""
         return (*self.rfactors, *self.fusions)
 
     @property
     def materialised(self) -> frozenset[str]:
-        """Names of the Funcs whose results some kernel leaves in global memory."""
+        """Names of the Funcs that some kernel writes to global memory."""
         return frozenset().union(*(k.materialised for k in self.kernels))
 
     @property
     def levels(self) -> dict[str, Level]:
-        """The level of every Func that is mentioned (ROOT wins over INLINE where a Func is both)."""
+        """The level of each Func of the schedule; of a Func with several, ROOT comes first and INLINE last."""
         levels: dict[str, Level] = {}
         for k in self.kernels:
             for i in k.inlined:
@@ -312,5 +356,5 @@ class Schedule:
         return levels
 
 
-if not TYPE_CHECKING:  # or mypy takes any name to be there
+if not TYPE_CHECKING:  # otherwise mypy accepts any name
     __getattr__ = renamed_names(__name__, {"At": "ComputeAt", "Member": "FusedProducer", "Aligned": "TileAlignment"})

@@ -121,14 +121,14 @@ def _learned(g: Graph, name: str, w: StencilWindow, kept: Sequence[str]) -> Tens
 def coefficients(draw: PortableRandom, taps: int) -> tuple[float, ...]:
     """Return weights of a one-dimensional filter: binomial, box, or any; often normalised."""
     binomial = [b for b in BINOMIALS if len(b) == taps]
-    found: tuple[float, ...]
+    weights: tuple[float, ...]
     if binomial and draw.chance(0.5):
-        found = tuple(map(float, binomial[0]))
+        weights = tuple(map(float, binomial[0]))
     elif draw.chance(0.4):
-        found = (1.0,) * taps
+        weights = (1.0,) * taps
     else:
         return tuple(draw.coefficient() for _ in range(taps))
     if draw.chance(0.3):  # integers are kept
-        return found
-    total = sum(found)
-    return tuple(c / total for c in found)
+        return weights
+    total = sum(weights)
+    return tuple(c / total for c in weights)

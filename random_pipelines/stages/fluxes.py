@@ -67,20 +67,20 @@ def fluxes(g: Graph) -> Tensor | None:
     fields = [_Field(u if inside else g.readable(u, u.spatial), first) for u in tensors]
     for k in range(unknowns):
         value = reduce(ar.add, [_term(g, fields, t.spatial, reach) for _ in range(terms)])
-        found = g.add_stage(f"rhs_{k}", extents, value)
-    return found
+        unknown = g.add_stage(f"rhs_{k}", extents, value)
+    return unknown
 
 
-def _alike(g: Graph, known: Sequence[Tensor]) -> Tensor:
-    """Return another tensor of the same shape."""
-    like = known[0]
+def _alike(g: Graph, fields: Sequence[Tensor]) -> Tensor:
+    """Return another tensor of the shape of the fields."""
+    like = fields[0]
 
-    def suits(t: Tensor) -> bool:
-        return (t.dims, t.shape) == (like.dims, like.shape) and t.dtype.kind != "b" and t not in known
+    def is_alike(t: Tensor) -> bool:
+        return (t.dims, t.shape) == (like.dims, like.shape) and t.dtype.kind != "b" and t not in fields
 
-    found = g.pick(suits) if g.draw.chance(ALIKE) else None
-    if found is not None:
-        return found
+    partner = g.pick(is_alike) if g.draw.chance(ALIKE) else None
+    if partner is not None:
+        return partner
     dtype = like.dtype if like.dtype.is_float else "float32"
     field = g.add_input(dtype, like.dims, like.shape, -1.0, 1.0, name="field")
     g.tensors.append(field)

@@ -25,7 +25,7 @@ def elementwise(g: Graph) -> Tensor | None:
 
 
 def random_formula(g: Graph, t: Tensor, others: int) -> Tensor:
-    """Return a random formula of a tensor and of so many others."""
+    """Return a random formula of a tensor and of ``others`` more."""
     operands = [t]
     for _ in range(others):
         other = random_partner(g, t)
@@ -92,10 +92,10 @@ def threshold(g: Graph) -> Tensor | None:
     if t is None:
         return None
     other = random_partner(g, t) if g.draw.chance(0.3) else None
-    found = condition(g.draw, t.at(), None if other is None else resampled_to_shape(g, other, t.extents))
+    mask = condition(g.draw, t.at(), None if other is None else resampled_to_shape(g, other, t.extents))
     if g.draw.chance(0.5):
-        found = Value(fn.select(found.expr, fn.cast("uint8", 255), fn.cast("uint8", 0)), 0.0, 255.0)
-    return g.add_stage("mask", t.extents, found)
+        mask = Value(fn.select(mask.expr, fn.cast("uint8", 255), fn.cast("uint8", 0)), 0.0, 255.0)
+    return g.add_stage("mask", t.extents, mask)
 
 
 @kind("cast")

@@ -27,18 +27,18 @@ def pyramid(g: Graph) -> Tensor | None:
             break
         levels.append(shrunk(g, levels[-1], dims, 2, filtered=filtered, visible=False))
     is_laplacian = g.draw.chance(0.5)
-    found = levels[-1]
+    result = levels[-1]
     for k in reversed(range(len(levels) - 1)):
         fine = levels[k]
         extents = {d: fine[d] for d in dims}
-        coarse = enlarged(g, found, extents, 2, visible=False)
+        coarse = enlarged(g, result, extents, 2, visible=False)
         if is_laplacian:  # what the coarser level lost, changed a little, is put back
             lost = ar.subtract(ar.as_float(fine.at()), enlarged(g, levels[k + 1], extents, 2, visible=False).at())
             value = ar.add(coarse.at(), ar.times(lost, g.draw.integer(4, 24) / 16))
         else:
             value = _joined(g, fine, coarse)
-        found = g.add_stage("level", fine.extents, value, visible=k == 0)
-    return found
+        result = g.add_stage("level", fine.extents, value, visible=k == 0)
+    return result
 
 
 def _joined(g: Graph, fine: Tensor, coarse: Tensor) -> Value:

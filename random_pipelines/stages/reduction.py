@@ -62,9 +62,9 @@ def argreduce(g: Graph) -> Tensor | None:
         return None
     r = rd.RDom("r", **{d: t[d]})
     value = converted(t.at({d: r[0]}), "uint8") if t.dtype.kind == "b" else t.at({d: r[0]})
-    place, found = g.draw.pick((rd.argmax, rd.argmin))(value.expr, over=r)
+    place, extreme = g.draw.pick((rd.argmax, rd.argmin))(value.expr, over=r)
     g.stages += 2
     g.operations += 2 * t.points
     if g.draw.chance(0.3):
-        g.add_stage("extreme", shape, Value(found, value.low, value.high))
+        g.add_stage("extreme", shape, Value(extreme, value.low, value.high))
     return g.add_stage("place", shape, Value(place, 0.0, t[d] - 1.0))

@@ -152,7 +152,7 @@ def test_rfactors_refused(rfactor: RFactor, message: str) -> None:
         apply_rfactors(bound, (rfactor,))
     roots = schedule_roots(bound, H200)
     wrong = Schedule(roots.pipeline_hash, roots.kernels, (rfactor,))
-    with pytest.raises(ScheduleError, match=f"split 0: .*{message}"):
+    with pytest.raises(ScheduleError, match=f"rfactor 0: .*{message}"):
         ScheduledPipeline(bound, wrong, H200)
 
 

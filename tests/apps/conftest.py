@@ -1,4 +1,4 @@
-"""Golden data, and the ways to run a pipeline that it is compared with."""
+"""Golden data, and runners of pipelines for comparison."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Witness = Callable[[Pipeline, Arrays, Mapping[str, Scalar]], Arrays]
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """One set of inputs with the outputs that Halide and NumPy agree on; names as in the pipeline."""
+    """One set of inputs with the outputs of Halide and NumPy; names as in the pipeline."""
 
     app: App
     suffix: str

@@ -1,4 +1,4 @@
-"""When two backends must agree in every bit, and what counts as agreeing."""
+"""Agreement of two backends: bit by bit, or within a tolerance."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ GOLDEN_SETS: list[tuple[str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 GOLDEN_SETS = [s for s in GOLDEN_SETS if s[0] in load_apps()]
 OTHER_FORMS = {("smoother7pt", "_artifact_T1")}
-"""Stored outputs of a program with a slip, kept to show the difference: no app computes them."""
+"""Outputs of a program with an error, for comparison; no app computes them."""
 
 OTHER_PARAMETERS = [
     ("unsharp", {"sigma": 0.7}),
@@ -149,7 +149,7 @@ def test_reference_at_sizes_no_tile_divides(name: str, params: dict[str, Any], w
 
 
 def test_stage_of_the_stencil_chain(witness: Any, golden: Any) -> None:
-    """One stage alone gives the intermediate array that is stored beside the output of 32."""
+    """One stage gives the intermediate array of the golden data."""
     case = golden("stencil_chain", "")
     with np.load(GOLDEN / "stencil_chain.npz") as file:
         stage = file["aux_stage1"]

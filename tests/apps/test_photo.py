@@ -33,7 +33,7 @@ def test_photo_is_a_real_rgb_picture() -> None:
     assert not np.array_equal(photo[..., 0], photo[..., 2])
 
 
-def test_photo_is_small_and_its_origin_is_told() -> None:
+def test_photo_is_small_and_has_a_provenance() -> None:
     data = resources.files("autosched.apps") / "data"
     assert len((data / "photo.jpg").read_bytes()) < 400_000
     assert "public domain" in (data / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""Pyramid samplers: what they do to ramps and constants, and the reference that repeats edges forever."""
+"""Pyramid samplers on ramps and constants, and the reference with unlimited repetition of edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry, and what every application promises: shapes, inputs, parameters, element types."""
+"""The registry, and properties of every application: shapes, inputs, parameters, element types."""
 
 from __future__ import annotations
 

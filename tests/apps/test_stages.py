@@ -1,4 +1,4 @@
-"""Stages inside applications against the intermediate arrays that are stored beside their golden outputs."""
+"""Stages inside applications against the intermediate arrays of the golden data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tolerance lets pass."""
+"""Differences within a tolerance."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from autosched.lower.program import Program, lower
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.target import get_target
 from tests.schedule.building import kernel, root, schedule
-from tests.schedule.weighted import one_kernel, weighted, weights
+from tests.schedule.weighted_sum import one_kernel, weighted, weights
 
 H200 = get_target("h200")
 y, x = Var("y"), Var("x")

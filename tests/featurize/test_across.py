@@ -20,9 +20,9 @@ from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.types import Schedule, StageId
 from autosched.target import get_target
 from tests.lower.run_backends import traced
-from tests.schedule.across import at_root, in_block, rows_of, twice
 from tests.schedule.building import kernel, root, schedule
-from tests.schedule.test_validate_across import GOOD
+from tests.schedule.test_validate_warp_reductions import GOOD
+from tests.schedule.warp_reduction_cases import at_root, in_block, rows_of, twice
 
 H200 = get_target("h200")
 EVEN, TWICE, DOUBLES = rows_of((64, 256)), bind(twice(), {"a": (64, 256)}), rows_of((64, 256), "max", "float64")

@@ -18,7 +18,7 @@ from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.work import KernelWork
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
 from tests.featurize.drawing import H200
-from tests.schedule.weighted import one_kernel, weighted, weights
+from tests.schedule.weighted_sum import one_kernel, weighted, weights
 
 SUMS = StageId("total", 1)
 PLACES = {  # loops inside a thread that enclose the Members, and their points

@@ -21,7 +21,7 @@ from autosched.schedule.types import ComputeAt, Kernel, Level
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
 from tests.schedule.building import member, schedule, stage
-from tests.schedule.streams import in_steps, product
+from tests.schedule.mainloop_cases import in_steps, product
 
 H200 = get_target("h200")
 BOUND = product(64, 96, 48)

@@ -20,11 +20,11 @@ from autosched.target import Target
 from tests.analysis.test_atomic_updates import TYPED, binned, binned_inputs, in_shared_memory
 from tests.featurize.test_sliding import BUFFERED, planes, walking
 from tests.lower.test_materialised import FINE, FIRST, SECOND, pyramid, storing_kernels
-from tests.schedule.across import TYPED as SHUFFLED
-from tests.schedule.across import at_root, inputs_of, rows_of
 from tests.schedule.building import schedule
-from tests.schedule.streams import in_steps, product
-from tests.schedule.test_validate_across import GOOD
+from tests.schedule.mainloop_cases import in_steps, product
+from tests.schedule.test_validate_warp_reductions import GOOD
+from tests.schedule.warp_reduction_cases import TYPED as SHUFFLED
+from tests.schedule.warp_reduction_cases import at_root, inputs_of, rows_of
 
 pytestmark = pytest.mark.gpu
 

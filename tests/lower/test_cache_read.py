@@ -153,9 +153,11 @@ def violation(members: list[FusedProducer], inlined: list[str]) -> str:
 
 def test_illegal_cache_reads() -> None:
     copy = member(block("out", 2), "yx", rows__staged="tx=34 ty=9")
-    assert violation([copy], ["rows"]) == "kernel 0: it stages rows, which it computes itself"
+    assert violation([copy], ["rows"]) == (
+        "kernel 0: it caches rows, but computes rows itself; only sources outside the kernel can be cached"
+    )
     in_thread = member(thread("out", 4), "yx", img__staged="sy=3 sx=3")
-    wanted = "kernel 0: img.staged is computed at THREAD; sources are staged at BLOCK or MAINLOOP"
+    wanted = "kernel 0: img.staged is at THREAD; a cache read must be at BLOCK or MAINLOOP"
     assert violation([in_thread], ["rows"]) == wanted
     unknown = replace(
         copy, tilings=(replace(copy.tilings[0], stage=copy.tilings[0].stage._replace(func="raws.staged")),)
@@ -163,4 +165,4 @@ def test_illegal_cache_reads() -> None:
     bound = stencil()
     built = replace(SCHEDULES["input"].kernels[0], fused=(unknown,))
     (found,) = violations(bound, schedule(bound, built), H200)
-    assert found == "kernel 0: it computes raws.staged, which the pipeline does not have"
+    assert found == "kernel 0: it computes raws.staged, which is no stage of the pipeline"

@@ -43,7 +43,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree, traced
 from tests.schedule.building import kernel, member, root, schedule
-from tests.schedule.streams import in_steps, product, stream
+from tests.schedule.mainloop_cases import in_steps, product, stream
 
 H200 = get_target("h200")
 VECTORS = {"walked": "rr.k=6", "inner": "rr.k=8", "a": "tx=2 ty=16 sx=4", "b": "tx=6 ty=4 sy=2 sx=4"}
@@ -187,7 +187,7 @@ def test_counts_are_those_of_the_emulator() -> None:
 def test_text_tells_it() -> None:
     bound = product()
     text = schedule_text(bound, schedule(bound, in_steps(bound).with_async_copies()))
-    assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead past registers" in text
+    assert "a.staged[x 4, y 16]: cache read of a in shared memory, 2 x 320 bytes, double-buffered, async copies" in text
 
 
 def test_what_cannot_be_copied() -> None:
@@ -195,9 +195,9 @@ def test_what_cannot_be_copied() -> None:
     past = found.with_async_copies()
     assert violations(bound, schedule(bound, past), H200) == []
     one = replace(past, fused=tuple(replace(m, buffers=1) for m in past.fused))
-    assert any("has 1 buffer: to be copied" in r for r in violations(bound, schedule(bound, one), H200))
+    assert any("has 1 buffer: async copies need 2" in r for r in violations(bound, schedule(bound, one), H200))
     (reason,) = violations(bound, schedule(bound, past), get_target("t4"))
-    assert "a.staged has elements of float32 and the device is" in reason and "compute capability 8.0" in reason
+    assert "a.staged has elements of float32 on " in reason and "compute capability 8.0 or later" in reason
     bytes_, kernel_of_bytes = sums(uint8)
     (reason,) = violations(bytes_, schedule(bytes_, kernel_of_bytes.with_async_copies()), H200)
     assert "elements of uint8" in reason

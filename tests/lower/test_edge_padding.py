@@ -20,7 +20,7 @@ from autosched.schedule.types import Kernel
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import kernel, member, root, schedule
-from tests.schedule.streams import in_steps, product, stream
+from tests.schedule.mainloop_cases import in_steps, product, stream
 
 H200 = get_target("h200")
 y, x, r = Var("y"), Var("x"), RDom("r", k=16)

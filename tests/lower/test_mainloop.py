@@ -25,7 +25,7 @@ from autosched.schedule.types import ComputeAt, FusedProducer, Schedule
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import block, kernel, member, root, schedule
-from tests.schedule.streams import in_steps, product, stream
+from tests.schedule.mainloop_cases import in_steps, product, stream
 
 H200 = get_target("h200")
 y, x = Var("y"), Var("x")
@@ -62,11 +62,13 @@ def test_products(rows: int, columns: int, terms: int, double_buffered: bool) ->
 def test_text_has_the_mainloop() -> None:
     bound = product()
     text = schedule_text(bound, schedule(bound, in_steps(bound)))
-    assert "reduction r.k 6  (all threads, step 4)" in text
+    assert "reduction r.k 6  (mainloop, step 4)" in text
     assert "dot.1[y 16, x 24]: in registers" in text
-    assert text.index("(all threads") < text.index("barrier") < text.index("a.staged[x 4, y 16]: in shared memory")
+    assert (
+        text.index("(mainloop") < text.index("barrier") < text.index("a.staged[x 4, y 16]: cache read of a in shared")
+    )
     text = schedule_text(bound, schedule(bound, in_steps(bound).with_double_buffering()))
-    assert "a.staged[x 4, y 16]: in shared memory, 2 x 320 bytes, loaded a step ahead" in text
+    assert "a.staged[x 4, y 16]: cache read of a in shared memory, 2 x 320 bytes, double-buffered" in text
     assert text.count("barrier") == 1
 
 

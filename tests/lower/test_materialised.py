@@ -144,12 +144,12 @@ def test_illegal_materialised_producers() -> None:
 
     in_thread = replace(member(thread("coarse", 4), "yx", fine="sy=3 sx=2"), materialised=True)
     first = kernel(bound, [root("coarse", FIRST)], [in_thread], ["image_clamped"])
-    assert "only a Member at BLOCK can be, not at THREAD" in reason(first)
+    assert "fine is materialised at THREAD: only producers at BLOCK can be" in reason(first)
     first, _ = storing_kernels(bound, FINE, FIRST, SECOND)
     plain = replace(first, fused=(FINE,))
-    assert "fine is a member, but out in other kernels read it; store it, too" in reason(plain)
+    assert "fine is fused, but other kernels read it (out); materialise it or compute it at root" in reason(plain)
     late = schedule(bound, kernel(bound, [root("out", SECOND)]), first)
-    assert "kernel 0 reads fine, which no earlier kernel has finished" in "; ".join(violations(bound, late, H200))
+    assert "kernel 0 reads fine, which no earlier kernel completes" in "; ".join(violations(bound, late, H200))
 
 
 def test_points_that_no_block_computes_are_refused() -> None:
@@ -162,7 +162,7 @@ def test_points_that_no_block_computes_are_refused() -> None:
     first = kernel(bound, [root("few", "by=8 bx=3 tx=16")], [m])
     found = violations(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=3 tx=16 ty=8")])), H200)
     assert found == [
-        "kernel 0: base is stored, but its blocks may leave out points of y 0 to 31, which other kernels or the "
+        "kernel 0: base is materialised: its tiles may leave out points of y in 0..31, which other kernels or the "
         "caller read; compute it at root"
     ]
 
@@ -182,7 +182,7 @@ def test_only_the_first_block_owns_tiles_with_one_origin() -> None:
     g = replace(g, inlined=kernel(bound, [root("f", "bx=1 tx=7")], (), ["image_clamped"]).inlined)
     (found,) = violations(bound, schedule(bound, g), H200)
     assert found.endswith(
-        "f is stored, but its blocks may leave out points of x 0 to 6, which other kernels or the caller read; "
+        "f is materialised: its tiles may leave out points of x in 0..6, which other kernels or the caller read; "
         "compute it at root"
     )
     one = replace(g, roots=(root("g", "bx=1 tx=26 sc=3"),))
@@ -206,7 +206,7 @@ def most_blocks(found: Schedule) -> int:
 
 def test_tiles_on_a_diagonal_have_no_owner() -> None:
     loop = NestLoop("b", "y", LoopKind.BLOCK, 4, 8)
-    with pytest.raises(ScheduleError, match="lie on a diagonal"):
+    with pytest.raises(ScheduleError, match="block loop b moves its tile in both y and x, and must move one dimension"):
         owned_box({"y": loop.index(), "x": loop.index()}, [loop], "f")
 
 
@@ -220,7 +220,10 @@ def test_materialised_tiles_on_a_diagonal_are_illegal() -> None:
     m = replace(member(block("few", 2), "yx", base="tx=16 ty=16"), materialised=True)
     first = kernel(bound, [root("few", "by=4 bx=2 tx=16 ty=8")], [m])
     found = violations(bound, schedule(bound, first, kernel(bound, [root("out", "by=4 bx=2 tx=16 ty=8")])), H200)
-    assert found == ["kernel 0: base is stored, but its tiles lie on a diagonal: a block loop moves several dimensions"]
+    assert found == [
+        "kernel 0: base is materialised: block loop x_b moves its tile in both y and x, and must move one dimension; "
+        "compute it at root"
+    ]
 
 
 def test_random_schedules_of_pyramids() -> None:

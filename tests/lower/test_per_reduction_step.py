@@ -17,8 +17,8 @@ from autosched.target import get_target
 from tests.fuzz.witnesses import compile_for_gpu
 from tests.lower.run_backends import assert_backends_agree, random_inputs
 from tests.schedule.building import kernel, member, root, schedule, thread
-from tests.schedule.streams import stream
-from tests.schedule.weighted import DEPTH, TILE, dot_at, one_kernel, weighted, weights
+from tests.schedule.mainloop_cases import stream
+from tests.schedule.weighted_sum import DEPTH, TILE, dot_at, one_kernel, weighted, weights
 
 H200 = get_target("h200")
 ROLLED, UNROLLED = 30, 3
@@ -126,18 +126,20 @@ def test_producers_in_a_warp_reduction() -> None:
 
 WRONG = {
     "before a reduction that stays a loop": (
-        weights(0, "sy=2 sk=30"), "total.1 reads dot at an index that does not become constant by unrolling"
+        weights(0, "sy=2 sk=30"), "total.1 reads dot in registers at an index that unrolling does not make constant"
     ),
-    "deeper than the host's loops": (weights(4, ""), "dot at THREAD in total.1 must be at a depth from 4 to 7"),
+    "deeper than the host's loops": (weights(4, ""), "dot at THREAD in total.1: depth 8 must be in 4..7"),
     "deeper than the consumer": (
         [weights(2, "")[0], weights(1, "sy=2")[1]],
-        "weight reads dot outside total.1, where it is computed for one thread",
+        "weight reads dot outside its host total.1: registers are private to a thread",
     ),
     "inside one of two consumers": (
         [dot_at(thread("weight", 0), "sy=2"), weights(1, "sy=2")[1]],
-        "total.1 reads dot outside weight, where it is computed for one thread",
+        "total.1 reads dot outside its host weight: registers are private to a thread",
     ),
-    "points of several terms": (weights(1, "sy=2 sk=2"), "dot in registers needs exactly 1 points of k"),
+    "points of one term only": (
+        weights(1, "sy=2 sk=2"), "dot at THREAD: its loops over k have 2 points, it needs exactly 1"
+    ),
 }  # fmt: skip
 
 

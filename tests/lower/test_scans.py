@@ -176,7 +176,7 @@ def test_blocks_with_common_rows_race() -> None:
     """The emulator detects the race of a schedule that validation refuses."""
     bound = seam()
     found = with_scan(bound, "bx=2 rr.y=8 tx=7")
-    assert "blocks share loop x" in violations(bound, found, H200)[0]
+    assert "loop x is split over blocks" in violations(bound, found, H200)[0]
     program = lower(bound, found)
     outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
     with pytest.raises(EmulatorError):

@@ -157,11 +157,11 @@ def test_planes_slide_along_the_slowest_dimension() -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ("transposed", "what the steps along y need of first moves along y and x"),
-        ("fixed", "what the steps along y need of first moves along no dimension"),
-        ("scan", "stages of first touch each other's points, so they cannot be computed a few rows at a time"),
-        ("update", "windows slide along points of out: it must be pure, and the kernel's only root"),
-        ("two loops", "must be reduction loops, and only such, or one serial loop over points"),
+        ("transposed", "first cannot slide along y: the rows that a step needs move along y and x"),
+        ("fixed", "first cannot slide along y: the rows that a step needs move along no dimension"),
+        ("scan", "first cannot be a sliding window: its stages access points of other threads"),
+        ("update", "a sliding window needs a host that is pure and the kernel's only root, which out is not"),
+        ("two loops", "must all be reduction loops, or be one serial loop"),
     ],
 )
 def test_illegal_sliding_windows(broken: str, reason: str) -> None:
@@ -186,8 +186,8 @@ def test_illegal_sliding_windows(broken: str, reason: str) -> None:
 def test_text_has_the_sliding_window() -> None:
     bound = chain(64, 40)
     text = schedule_text(bound, schedule(bound, sliding(bound, "by=2 bx=2 sy=32 tx=16 sx=2", 1, "first", "second")))
-    assert "serial y 32  (all threads, 4 steps before to fill windows)" in text
-    assert re.search(r"second\[y 3, x 34\]: in shared memory, \d+ bytes, a window along y", text)
+    assert "serial y 32  (sliding window, 4 prologue steps)" in text
+    assert re.search(r"second\[y 3, x 34\]: in shared memory, \d+ bytes, rolling buffer along y", text)
 
 
 @pytest.mark.parametrize(("app", "least"), [("unsharp", 2), ("harris", 2)])

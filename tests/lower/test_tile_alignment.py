@@ -106,8 +106,8 @@ def test_text_json_and_hash_have_the_alignment() -> None:
     plain, even, odd = (staged(bound, a) for a in (None, TileAlignment(4), TileAlignment(4, 1)))
     for found in (plain, even, odd):
         assert from_json(to_json(bound, found), bound) == found
-    assert "in shared memory, 1152 bytes, x from multiples of 4\n" in schedule_text(bound, even)
-    assert "x from multiples of 4 plus 1\n" in schedule_text(bound, odd)
+    assert "in shared memory, 1152 bytes, x aligned to multiples of 4\n" in schedule_text(bound, even)
+    assert "x aligned to multiples of 4 plus 1\n" in schedule_text(bound, odd)
     assert len({canonical_text(s) for s in (plain, even, odd)}) == 3
     assert len({structural_hash(s, 9) for s in (plain, even, odd)}) == 3
     assert len({structural_hash(s, 2) for s in (plain, even, odd)}) == 1
@@ -119,8 +119,9 @@ def test_text_json_and_hash_have_the_alignment() -> None:
 def test_illegal_alignments() -> None:
     bound = pair()
     (found,) = violations(bound, staged(bound, TileAlignment(4, 4)), H200)
-    assert found == "kernel 0: twice is aligned to 4 modulo 4, which no column is"
+    assert found == "kernel 0: twice: alignment remainder 4 modulo 4 must be in 0..3"
     in_thread: FusedProducer = replace(member(thread("out", 4), "yx", twice="sx=5"), aligned=TileAlignment(4))
     loops: Kernel = kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [in_thread])
     (found,) = violations(bound, schedule(bound, loops), H200)
-    assert found == "kernel 0: twice is aligned, which only a Member at BLOCK with dimensions can be"
+    wanted = "kernel 0: twice: only a tile at BLOCK that has dimensions can be aligned; remove its alignment"
+    assert found == wanted

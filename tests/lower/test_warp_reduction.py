@@ -18,9 +18,9 @@ from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
-from tests.schedule.across import TYPED, at_root, in_block, inputs_of, rows_of, twice
 from tests.schedule.building import block, kernel, member, root, schedule, thread
-from tests.schedule.test_validate_across import GOOD
+from tests.schedule.test_validate_warp_reductions import GOOD
+from tests.schedule.warp_reduction_cases import TYPED, at_root, in_block, inputs_of, rows_of, twice
 
 H200 = get_target("h200")
 

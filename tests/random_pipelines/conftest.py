@@ -1,4 +1,4 @@
-"""Random pipelines that several tests look at."""
+"""Random pipelines shared by several tests."""
 
 from __future__ import annotations
 

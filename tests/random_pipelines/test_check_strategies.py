@@ -1,4 +1,4 @@
-"""The script that checks every strategy on random pipelines finds what is wrong."""
+"""The script that checks every strategy on random pipelines finds errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.random_pipelines.test_describe import script
 
 @dataclass(frozen=True)
 class Broken:
-    """A strategy that forgets the last kernel."""
+    """A strategy whose schedules lack the last kernel."""
 
     def search(self, bound: Any, target: Any, **settings: Any) -> SearchResult:
         found = Roots().search(bound, target, **settings)

@@ -15,7 +15,7 @@ from autosched.random_pipelines.settings import SMALL
 ROOT = Path(__file__).parents[2]
 
 
-def test_of_a_known_pipeline() -> None:
+def test_measures_of_one_pipeline() -> None:
     y, x = a.Var("y"), a.Var("x")
     image = a.Input("in0", a.uint8, 2)
     padded, r = image.clamped(), a.RDom("r", x=5)

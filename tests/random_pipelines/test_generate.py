@@ -18,7 +18,7 @@ from autosched.random_pipelines.settings import KIND_WEIGHTS, SMALL
 from autosched.random_pipelines.stages import KINDS
 
 DIGEST = "912a37b480f1b18c"
-"""Of the first pipelines: the same on every machine, and in every version until the generator is changed on purpose."""
+"""Hashes of the first pipelines: equal on every machine, and in every version with this generator."""
 
 
 def digest(pipelines: Sequence[RandomPipeline]) -> str:
@@ -26,7 +26,7 @@ def digest(pipelines: Sequence[RandomPipeline]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def test_first_pipelines_are_known(many: Sequence[RandomPipeline]) -> None:
+def test_hashes_of_the_first_pipelines(many: Sequence[RandomPipeline]) -> None:
     assert digest(many[:20]) == DIGEST
 
 
@@ -110,5 +110,5 @@ def test_impossible_limits_are_refused() -> None:
 
 
 def test_values_of_any_size_can_be_cast_to_integers() -> None:
-    """A difference of what may be infinite has no range, and saturates when it is cast."""
+    """A difference of possibly infinite values has no range, and saturates in a cast."""
     assert "as_uint8" in {f.name for f in random_pipeline(5553, SMALL).pipeline.funcs}

@@ -1,4 +1,4 @@
-"""Hydra's configuration groups say what the package's own settings say."""
+"""Hydra's configuration groups equal the settings of the package."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_outputs_of_many_are_finite_and_few_are_constant() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8", "int16", "uint32", "int32", "float64"])
 def test_expressions_keep_the_range_they_claim(dtype: str) -> None:
-    """Bounds hold for every value, but for rounding."""
+    """Bounds are valid for every value, up to rounding."""
     for seed in range(12):
         g = Graph(PortableRandom(np.random.default_rng(seed)), SMALL)
         low, high = (-3.0, 5.0) if dtype.startswith(("float", "int")) else (0.0, 200.0)

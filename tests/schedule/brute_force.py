@@ -1,4 +1,4 @@
-"""What a tile needs of its producers, found by visiting every point: the oracle of the plan's symbolic regions."""
+"""Required regions by enumeration of all points: the oracle of the plan's symbolic regions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Chain:
         return bind(Pipeline([f.over(**over)], name="chain"), {"img": (4, 4)})
 
     def needed(self, consumers: Mapping[str, Iterable[Point]], inside: Sequence[str]) -> dict[str, Box]:
-        """Return the box of every Func in ``inside`` that points of others need, directly or through each other."""
+        """Return the required box of every Func in ``inside``, directly or through each other."""
         wanted: dict[str, set[Point]] = {}
         boxes: dict[str, Box] = {}
         for name in reversed(list(self.reads)):

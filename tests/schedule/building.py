@@ -56,7 +56,7 @@ def root(name: str, text: str) -> Root:
 
 
 def member(at: ComputeAt, order: Sequence[str], **tilings: str) -> FusedProducer:
-    """Return a Member with the tilings of its stages, in order; ``f__1`` stands for ``f.1``."""
+    """Return a fused producer with the tilings of its stages, in order; ``f__1`` stands for ``f.1``."""
     return FusedProducer(tuple(tiling(n.replace("__", "."), t) for n, t in tilings.items()), at, tuple(order))
 
 

@@ -26,7 +26,7 @@ from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
 from autosched.target import get_target
 from tests.schedule.building import block, blur, kernel, member, root, thread
-from tests.schedule.streams import in_steps, product, stream
+from tests.schedule.mainloop_cases import in_steps, product, stream
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "schedule-language.md"
 y, x = Var("y"), Var("x")

@@ -1,4 +1,4 @@
-"""Programs that scan rows: each row is pure in its columns and reads moved columns of rows before."""
+"""Programs with scans over rows: each row is pure in its columns and reads shifted columns of earlier rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def far(rows: int = 11, columns: int = 9) -> BoundPipeline:
 
 
 def gather(rows: int = 8, columns: int = 17) -> BoundPipeline:
-    """Reads the row before where data say."""
+    """Reads the row before at data-dependent columns."""
     image, by, m, r = Input("image", int32, 2), Input("by", uint8, 2), Func("m"), RDom("r", y=(1, rows))
     m[y, x] = image[y, x]
     m[r.y, x] = m[r.y - 1, clamp(x + cast(int32, by[r.y, x]) % 7 - 3, 0, columns - 1)] + image[r.y, x]
@@ -77,7 +77,7 @@ def batch(images: int = 3, rows: int = 6, columns: int = 9) -> BoundPipeline:
 
 
 def walked(rows: int = 7, columns: int = 10) -> BoundPipeline:
-    """A scan whose columns are walked by the reduction domain, too."""
+    """A scan whose columns are in the reduction domain as well."""
     image, m, r = Input("image", int32, 2), Func("m"), RDom("r", y=(1, rows), x=columns)
     m[y, x] = image[y, x]
     m[r.y, r.x] = image[r.y, r.x] + min_(m[r.y - 1, max_(r.x - 1, 0)], m[r.y - 1, min_(r.x + 1, columns - 1)])
@@ -110,7 +110,7 @@ def two_loops(rows: int = 5, groups: int = 4, columns: int = 9) -> BoundPipeline
 
 
 def pairs(rows: int = 6, columns: int = 9) -> BoundPipeline:
-    """Values and where they came from."""
+    """Values and the columns of their origin."""
     image, m, r = Input("image", int32, 2), Func("m"), RDom("r", y=(1, rows))
     m[y, x] = (image[y, x], x)
     left, right = (m[r.y - 1, clamp(x + d, 0, columns - 1)] for d in (-1, 1))
@@ -154,6 +154,6 @@ def scan_of(bound: BoundPipeline) -> BoundStage:
 
 
 def walks(bound: BoundPipeline, schedule: Schedule) -> list[ScanWalk]:
-    """Return who goes through the steps of each scan of a schedule."""
+    """Return the level that iterates the steps of each scan of a schedule."""
     tilings = [r.tiling for k in schedule.kernels for r in k.roots]
     return [walk_of(bound.stage(*t.stage), t.loops) for t in tilings if bound.stage(*t.stage).steps]

@@ -1,4 +1,4 @@
-"""Regions and extents of Members against visiting every point; order, names and grouping of nests."""
+"""Plans: regions of fused producers against enumeration of all points; order, names and grouping of nests."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def nest_of(plan: KernelPlan, name: str) -> Nest:
 
 
 def planned(nest: Nest, names: Sequence[str], values: Sequence[int]) -> Box:
-    """Return the box a nest computes when the loops around it have these values."""
+    """Return the box of a nest for values of the loops around it."""
     env = dict(zip(names, values, strict=True))
     return tuple((int(ix.evaluate(nest.low[d], env)), int(ix.evaluate(nest.high[d], env))) for d in DIMS)
 
 
 def check_members(chain: Chain, tiling: StageTiling, depth: int, plan: KernelPlan, funcs: Sequence[str]) -> None:
-    """Compare planned boxes of Members inside the first ``depth`` loops of the output with the oracle's."""
+    """Compare planned boxes of fused producers inside the first ``depth`` loops of the output with the oracle's."""
     names = [loop.name for loop in plan.steps[-1][-1].loops[:depth]]
     largest: dict[str, list[int]] = {}
     for values in iterations(tiling, depth):
@@ -112,7 +112,7 @@ def test_regions_in_a_thread(name: str, depth: int) -> None:
 
 
 def test_regions_through_inlined_funcs_and_registers() -> None:
-    """``f`` sits in shared memory, ``g`` is inlined, ``h`` sits in one thread: ``f`` is what both of them need."""
+    """``f`` is in shared memory, ``g`` is inlined, ``h`` is at THREAD: the region of ``f`` is the hull of both."""
     chain = Chain(
         {
             "f": [],
@@ -161,7 +161,7 @@ def test_regions_of_random_accesses(
     check_members(chain, out.tiling, 2, plan_kernel(bound, kernel(bound, [out], members)), ["f", "g"])
 
 
-def test_a_remainder_gives_a_region_that_holds_everything() -> None:
+def test_a_remainder_gives_the_whole_region() -> None:
     chain = Chain({"f": [], "out": [("f", lambda y, x: (y % 5, (x + 1) % 7))]}, BOX)
     bound, out = chain.bound(), root("out", OUT)
     plan = plan_kernel(bound, kernel(bound, [out], [member(block("out", 2), DIMS, f="sy=1 sx=1")]))
@@ -174,7 +174,7 @@ def test_a_remainder_gives_a_region_that_holds_everything() -> None:
             assert 0 <= lo <= needed_lo and needed_hi <= hi < n
 
 
-def test_narrower_blocks_give_the_same_region_where_both_hold() -> None:
+def test_narrower_block_ranges_give_the_same_region() -> None:
     chain = CHAINS["clamped"]
     bound, out = chain.bound(), root("out", OUT)
     k = kernel(bound, [out], [member(block("out", 2), DIMS, f="sy=1 sx=1")])
@@ -199,7 +199,7 @@ def test_every_loop_has_a_name_of_its_own() -> None:
     assert names[:2] == ["y_b", "x_b"]
 
 
-def test_stages_that_own_their_points_share_thread_loops() -> None:
+def test_stages_with_private_tiles_share_thread_loops() -> None:
     bound = bind(product_pipeline(), {"a": (40, 30), "b": (30, 50)})
     tile = "by=5 bx=2 tx=32 ty=4 sy=2"
     plan = plan_kernel(bound, kernel(bound, [root("dot", tile), root("dot.1", f"{tile} rr.k=30")]))
@@ -209,7 +209,7 @@ def test_stages_that_own_their_points_share_thread_loops() -> None:
     assert (second.serial_points, second.reduction_points) == (2, 30)
 
 
-def test_stages_of_a_member_that_touch_other_points_are_steps_of_their_own() -> None:
+def test_stages_that_access_other_points_are_separate_steps() -> None:
     img, table, out = Input("img", float32, 2), Func("table"), Func("out")
     r = RDom("r", x=(1, 20))
     y, x = Var("y"), Var("x")
@@ -230,12 +230,14 @@ def test_threads_of_a_block_are_the_most_of_any_nest() -> None:
     assert plan.block == (32, 32, 1)
 
 
-def test_a_member_that_its_host_does_not_use() -> None:
+def test_a_producer_without_readers_in_its_kernel() -> None:
     bound = CHAINS["a stencil of a stencil"].bound()
     no_host = [member(thread("elsewhere", 2), DIMS, g="sy=1 sx=1")]
-    with pytest.raises(ScheduleError, match="'g' is computed in elsewhere, which this kernel does not compute"):
+    with pytest.raises(ScheduleError, match="'g': its host elsewhere is not computed in this kernel"):
         plan_kernel(bound, Kernel((root("out", OUT),), tuple(no_host)))
-    with pytest.raises(ScheduleError, match="'g' is a Member of a kernel that does not use it"):
+    with pytest.raises(
+        ScheduleError, match="'g' is fused into a kernel that does not read it; remove it from the kernel"
+    ):
         through_f = CHAINS["upsampling"].bound()
         plan_kernel(through_f, Kernel((root("out", OUT),), (member(block("out", 2), DIMS, g="sy=1 sx=1"),)))
 

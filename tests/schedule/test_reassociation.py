@@ -1,4 +1,4 @@
-"""Which floating-point reductions lanes combine in another order, and how results are compared then."""
+"""Reassociated floating-point reductions, and the comparison of their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows(value: Expr, name: str = "found") -> Pipeline:
 
 
 def with_lanes(bound: BoundPipeline, lanes: Lanes) -> Iterator[Schedule]:
-    """Yield random schedules in which lanes share floating-point terms."""
+    """Yield random schedules with warp reductions of floating-point terms."""
     for seed in range(60):
         schedule = sample_schedule(bound, H200, np.random.default_rng(seed), varied=True, lanes=lanes)
         if reassociated_operators(bound, schedule):

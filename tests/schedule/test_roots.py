@@ -1,4 +1,4 @@
-"""The baseline gives every valid pipeline a legal schedule, for every target, and it computes what was written."""
+"""The baseline: legal schedules for every valid pipeline and target, with correct results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TINY = {"camera_pipe": 65}
 
 
 @pytest.mark.parametrize("name", load_apps())
-def test_so_does_the_suite(name: str) -> None:
+def test_every_app_gets_a_legal_schedule(name: str) -> None:
     app = load_apps()[name]
     pipeline, params = app.configure({"stages": 4} if name == "stencil_chain" else {})
     for sizes in (app.default_sizes, app.small_sizes, dict.fromkeys(app.default_sizes, TINY.get(name, 9))):
@@ -45,7 +45,7 @@ def test_so_does_the_suite(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
-def test_it_computes_what_the_interpreter_does(name: str) -> None:
+def test_results_equal_the_interpreters(name: str) -> None:
     case = CORNER_CASES[name]()
     bound, inputs = case.bound(), case.inputs()
     program = lower(bound, schedule_roots(bound, get_target("h200")))
@@ -57,7 +57,7 @@ def test_it_computes_what_the_interpreter_does(name: str) -> None:
         np.testing.assert_array_equal(found, expected[n], err_msg=n)
 
 
-def test_the_first_thread_loop_walks_along_rows() -> None:
+def test_the_first_thread_loop_is_along_rows() -> None:
     bound = blur(1000, 1000)
     for target, lanes in ((get_target("h200"), 32), (get_target("cpu"), 128)):  # a CPU gets four tiles a row
         for k in schedule_roots(bound, target).kernels:
@@ -71,7 +71,7 @@ def test_cheap_pointwise_stages_and_boundaries_are_inlined() -> None:
     assert computed == ["across", "out"]
 
 
-def test_a_filter_behind_an_inlined_copy_is_not_computed_again_at_every_use_of_the_copy() -> None:
+def test_a_filter_behind_an_inlined_copy_is_not_recomputed() -> None:
     x = a.Var("x")
     image = a.Input("image", a.float32, 1)
     funcs = [image.clamped()]
@@ -86,7 +86,7 @@ def test_a_filter_behind_an_inlined_copy_is_not_computed_again_at_every_use_of_t
 
 
 @pytest.mark.parametrize("target", [t for t in TARGETS if t.name in ("cpu", "H200")], ids=lambda t: t.name)
-def test_threads_have_several_points_where_a_grid_cannot_have_so_many_blocks(target: Target) -> None:
+def test_threads_have_several_points_if_the_grid_is_too_large(target: Target) -> None:
     f, x, y = a.Func("f"), a.Var("x"), a.Var("y")
     f[y, x] = a.cast("uint8", (x + y) % 251)
     bound = bind(a.Pipeline([f.over(y=(0, 1 << 22), x=(0, 1 << 24))]), {})

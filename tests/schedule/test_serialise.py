@@ -1,4 +1,4 @@
-"""JSON comes back exactly as it went, and whatever is wrong with a file is said with its place and a way out."""
+"""JSON of schedules: round trips, and errors with their path and a way out."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _points(loops: Iterable[Loop]) -> int:
 
 @st.composite
 def tilings(draw: st.DrawFn, func: str) -> StageTiling:
-    """Loops of a stage in any number and order, as many in all as 64 bits can count."""
+    """Loops of a stage in any number and order, with up to 2**63 - 1 iterations."""
     number = draw(st.integers(0, len(BOUND.funcs[func].stages) - 1))
     dims = st.sampled_from([d.name for d in BOUND.stage(func, number).loops])
     extents = st.integers(1, 64) | st.integers(1, 2**41 - 1)
@@ -134,7 +134,7 @@ def test_round_trip_of_the_suite(name: str, tmp_path: Path) -> None:
         assert load_schedule(tmp_path / "s.json", bound) == schedule
 
 
-def test_the_text_is_meant_to_be_edited() -> None:
+def test_the_text_is_readable() -> None:
     text = to_json(BOUND, SCHEDULE)
     top = json.loads(text)
     assert list(top) == ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
@@ -180,11 +180,15 @@ WRONG_IN_KERNEL = [
     ("roots[0].loops[0].extent", 4.0, "is 4.0: give a whole number"),
     ("roots[0].loops[0].extent", True, "is true: give a whole number"),
     ("roots[0].loops[0].extent", None, "is null: give a whole number"),
-    ("members[0].stages", [], "is empty: a Member computes at least one stage"),
+    ("members[0].stages", [], "is empty: a fused producer has at least one stage"),
     ("members[0].stages[0].loops[0].dim", "r.k", "is 'r.k', which is no dimension of stage total: There is y, x"),
     ("members[0].at.depth", -1, "is -1: give a whole number from 0 to 2199023255551"),
-    ("members[0].at.level", "root", "is 'root', which is no level of a Member: There is block, stream, warp, thread"),
-    ("members[0].at.level", "BLOCK", "is 'BLOCK', which is no level of a Member"),
+    (
+        "members[0].at.level",
+        "root",
+        "is 'root', which is no level of a fused producer: There is block, stream, warp, thread",
+    ),
+    ("members[0].at.level", "BLOCK", "is 'BLOCK', which is no level of a fused producer"),
     ("members[0].at.host.func", "img", "is 'img', which is no Func of pipeline 'small'"),
     ("members[0].storage_order", ["x"], "is ['x']: give every dimension of 'total' once (y, x)"),
     ("members[0].storage_order", ["x", "x"], "is ['x', 'x']: give every dimension of 'total' once (y, x)"),
@@ -219,7 +223,7 @@ MISSING = [
 
 
 def _parent(document: Any, path: str) -> tuple[Any, Any]:
-    """Return what holds the value at a path, and its key or index there."""
+    """Return the container of the value at a path, and its key or index."""
     *way, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", path)]
     for step in way:
         document = document[step]
@@ -233,7 +237,7 @@ def _refusal(document: Any) -> str:
 
 
 @pytest.mark.parametrize(("path", "value", "said"), WRONG_IN_KERNEL)
-def test_wrong_values_are_named_by_their_place(path: str, value: object, said: str) -> None:
+def test_wrong_values_are_named_by_their_path(path: str, value: object, said: str) -> None:
     document = json.loads(to_json(BOUND, SCHEDULE))
     parent, last = _parent(document, f"kernels[0].{path}")
     parent[last] = value
@@ -287,7 +291,7 @@ def test_the_file_of_another_pipeline() -> None:
     ],
     ids=["empty", "truncated object", "truncated list", "python", "deep", "digits"],
 )
-def test_what_is_no_json(text: str, message: str) -> None:
+def test_invalid_json(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"s.json is no JSON: {message}")):
         from_json(text, BOUND, "s.json")
 
@@ -329,10 +333,10 @@ def test_a_damaged_document_is_read_or_refused_with_a_reason(data: st.DataObject
     assert from_json(to_json(BOUND, found), BOUND) == found
 
 
-def test_a_member_of_two_funcs_is_not_written() -> None:
+def test_a_fused_producer_of_two_funcs_is_not_written() -> None:
     (kernel,) = SCHEDULE.kernels
     mixed = FusedProducer((StageTiling(TOTAL, ()), StageTiling(OUT, ())), ComputeAt(Level.BLOCK, OUT, 1), ("y", "x"))
-    with pytest.raises(ScheduleError, match="a Member has stages of out and total; it needs those of one"):
+    with pytest.raises(ScheduleError, match="a fused producer has stages of out and total; it needs those of one Func"):
         to_json(BOUND, Schedule(BOUND.pipeline.hash, (Kernel(kernel.roots, (mixed,)),)))
 
 

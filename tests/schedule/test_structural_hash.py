@@ -1,4 +1,4 @@
-"""What each depth of the structural hash sees, and that a deeper hash only ever tells more schedules apart."""
+"""Structural hashes: the layer of each property, and refinement with depth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -149,7 +150,7 @@ def test_partial_schedules() -> None:
     assert structural_hash([replace(KERNEL, fused=circle)], DEEPEST) != structural_hash([KERNEL], DEEPEST)
 
 
-def test_below_zero_everything_is_alike() -> None:
+def test_hashes_below_depth_zero_are_equal() -> None:
     assert structural_hash([KERNEL], -1) == structural_hash([CHANGES["level"][1]], -1) == structural_hash([KERNEL], -7)
 
 
@@ -172,18 +173,21 @@ def test_all_processes_agree() -> None:
 
 
 def _as_code(value: object) -> str:
-    """`repr` as Python: enumerations by name instead of ``<LoopKind.BLOCK: 'block'>``."""
-    text = repr(value)
-    for member in (*LoopKind, *Level):
-        text = text.replace(repr(member), str(member) if isinstance(member, LoopKind) else f"Level.{member.name}")
-    return text
+    """Return the Python expression of schedule types."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if is_dataclass(value):
+        return f"{type(value).__name__}({', '.join(_as_code(getattr(value, f.name)) for f in fields(value))})"
+    if type(value) is tuple:
+        return f"({''.join(f'{_as_code(v)}, ' for v in value)})"
+    return repr(value)
 
 
 Change = Callable[[random.Random, Kernel], Kernel]
 
 
 def _somewhere(change: Callable[[random.Random, StageTiling], StageTiling]) -> Change:
-    """Return the change of a kernel that changes one of its tilings."""
+    """Return a change of one tiling of a kernel."""
 
     def apply(rng: random.Random, kernel: Kernel) -> Kernel:
         chosen = rng.choice(kernel.tilings())

@@ -1,4 +1,4 @@
-"""The loop nest is read by people, so it is compared as they see it; the canonical text is compared as a key."""
+"""Loop nests as text, compared literally, and the canonical text, compared as a key."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_fused_kernel(sobel: BoundPipeline) -> None:
         """)
 
 
-def test_stages_that_share_their_threads_stand_in_one_nest() -> None:
+def test_fused_stages_are_in_one_thread_nest() -> None:
     a, b = Input("A", float32, 2), Input("B", float32, 2)
     product, k = Func("product"), RDom("r", k=(0, a.shape[1])).k
     product[y, x] = 0.0
@@ -132,7 +132,7 @@ def test_stages_that_share_their_threads_stand_in_one_nest() -> None:
         """)
 
 
-def test_updates_at_computed_points_and_what_other_kernels_hand_over() -> None:
+def test_updates_at_computed_points_and_sources_of_kernels() -> None:
     img = Input("img", uint8, 2)
     r, i = RDom("r", y=(0, img.shape[0]), x=(0, img.shape[1])), Var("i")
     hist, out = Func("hist"), Func("out")
@@ -146,7 +146,7 @@ def test_updates_at_computed_points_and_what_other_kernels_hand_over() -> None:
     assert "\nkernel 2: out[y 10, x 20] from img, hist\n" in text
 
 
-def test_funcs_of_one_name_are_told_apart() -> None:
+def test_funcs_of_one_name_have_unique_names() -> None:
     img = Input("img", float32, 2)
     out = Func("out")
     q = RDom("q", d=(0, 3))

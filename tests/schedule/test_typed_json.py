@@ -1,4 +1,4 @@
-"""Annotated types as schemas of JSON: what fits is read, all else is refused with its place."""
+"""Annotated types as schemas of JSON: values that fit are read, others are errors with their path."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read(document: object) -> Outer:
     return read_as(parse(json.dumps(document), "file", DatabaseError, "mend it"), Outer)
 
 
-def test_what_fits_is_read() -> None:
+def test_values_that_fit_are_read() -> None:
     found = read({**GOOD, "anything": {"a": [1]}})
     assert found == Outer(
         "n", Inner(1), (Inner(0, 0.5),), (3, "x"), {"t": 1.0}, None, "a", Colour.RED, (1.0, 2.5), {"a": [1]}
@@ -100,7 +100,7 @@ def test_keys() -> None:
     assert read_as(node, Outer, newer=True).name == "n"
 
 
-def test_what_the_dataclass_refuses_has_a_place() -> None:
+def test_errors_of_the_dataclass_have_a_path() -> None:
     with pytest.raises(DatabaseError, match=r"file: many\[1\] cannot be used: low is above high; mend it"):
         read({**GOOD, "many": [{"low": 0}, {"low": 5}]})
 

@@ -1,4 +1,4 @@
-"""What a launch may ask of the device: threads, blocks, shared memory, and the pipeline's arrays in all."""
+"""Resource limits of a device: threads, blocks, shared memory, global memory."""
 
 from __future__ import annotations
 
@@ -40,12 +40,20 @@ HUGE = copy(1 << 16, 1 << 16)
     ("bound", "tiles", "reason"),
     [
         (COPY, "bw=8 bz=70 by=2 bx=2 tx=32 ty=32", None),
-        (COPY, "bw=8 bz=70 bx=1 tx=64 ty=32 sy=2", "64 x 32 x 1 threads a block exceed the 1024 of H200"),
+        (
+            COPY,
+            "bw=8 bz=70 bx=1 tx=64 ty=32 sy=2",
+            "64 x 32 x 1 threads per block exceed the limit of 1024 on H200; use fewer",
+        ),
         (COPY, "bw=8 bz=2 by=64 bx=64 tx=1 ty=1 tz=64", None),
-        (COPY, "bw=8 by=16 bx=32 tx=2 ty=4 tz=70", "70 threads in z exceed the 64 of H200"),
-        (COPY, "bw=4 bz=35 by=32 bx=32 tw=2 tz=2 ty=2 tx=2", "out has 4 thread loops; a block has three dimensions"),
+        (COPY, "bw=8 by=16 bx=32 tx=2 ty=4 tz=70", "70 threads in z exceed the limit of 64 on H200; use fewer"),
+        (
+            COPY,
+            "bw=4 bz=35 by=32 bx=32 tw=2 tz=2 ty=2 tx=2",
+            "out has 4 thread loops, but a block has three dimensions; make some serial",
+        ),
         (COPY, "bw=8 bz=35 by=32 bx=32 tw=1 tz=2 ty=2 tx=2", None),
-        (HUGE, "by=32768 bx=65536 ty=2", "2147483648 blocks exceed the 2147483647 of H200"),
+        (HUGE, "by=32768 bx=65536 ty=2", "2147483648 blocks exceed the limit of 2147483647 on H200; use larger tiles"),
         (HUGE, "by=32768 bx=32768 ty=2 tx=2", None),
     ],
 )
@@ -58,11 +66,13 @@ def test_a_cpu_has_its_own_limits() -> None:
     bound = copy(64, 2048)
     wide = one_kernel(bound, "by=64 bx=2 tx=1024")
     assert violations(bound, wide, H200) == []
-    assert violations(bound, wide, get_target("cpu")) == ["kernel 0: 1024 threads in x exceed the 512 of cpu"]
+    assert violations(bound, wide, get_target("cpu")) == [
+        "kernel 0: 1024 threads in x exceed the limit of 512 on cpu; use fewer"
+    ]
 
 
 def big_tile(rows: int) -> tuple[BoundPipeline, Schedule]:
-    """A tile of so many rows of 256 points with a ring around them in shared memory."""
+    """A tile of ``rows`` x 256 points with a halo in shared memory."""
     bound = bind(chain_pipeline(2), {"img": (2048, 1024)})
     tiles = f"by={2048 // rows} bx=4 tx=32 ty=32 sy={rows // 32} sx=8"
     shared = member(block("out", 2), "yx", f1=f"tx=32 ty=32 sy={rows // 32 + 1} sx=9")
@@ -78,28 +88,31 @@ def test_shared_memory_up_to_the_opt_in_limit() -> None:
     assert violations(bound, fits, H200) == []
     assert violations(bound, fits, replace(H200, shared_per_block_optin=needed)) == []
     found = violations(bound, fits, replace(H200, shared_per_block_optin=needed - 1))
-    assert found == [f"kernel 0: {needed} bytes of shared memory exceed the {needed - 1} a block of H200 can have"]
+    assert found == [
+        f"kernel 0: {needed} bytes of shared memory exceed the limit of {needed - 1} per block on H200; "
+        "use smaller tiles"
+    ]
 
 
 def test_shared_memory_beyond_the_opt_in_limit() -> None:
     bound, too_much = big_tile(512)
     assert H200.shared_per_block_optin == 227 * 1024
     (found,) = violations(bound, too_much, H200)
-    assert found.startswith("kernel 0: ") and found.endswith("exceed the 232448 a block of H200 can have")
+    assert found.startswith("kernel 0: ") and "exceed the limit of 232448 per block on H200; " in found
 
 
 def test_arrays_that_do_not_fit_the_memory() -> None:
     bound = bind(blur_pipeline(), {"img": (200_000, 100_000)})
     (found,) = violations(bound, schedule_roots(bound, H200), H200)
     arrays = 200_000 * 100_000 * 4
-    assert found.startswith("its arrays need ") and found.endswith("more than the 141000000000 of H200")
+    assert found.startswith("its arrays need ") and "more than the 141000000000 of H200; " in found
     assert int(found.split()[3]) >= 2 * arrays
     roomy = replace(H200, memory_bytes=int(found.split()[3]))
     assert violations(bound, schedule_roots(bound, roomy), roomy) == []
 
 
 def test_intermediates_share_the_workspace_over_time() -> None:
-    """Of five stages in a row no more than two are ever alive at once."""
+    """Of five stages in a chain at most two are live at the same time."""
     bound = bind(chain_pipeline(6), {"img": (1000, 1000)})
     names = ["f1", "f2", "f3", "f4", "f5", "out"]
     rows = {n: bound.funcs[n].extents[0] for n in names}

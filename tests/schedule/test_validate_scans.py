@@ -1,4 +1,4 @@
-"""What loops of scans over rows must fulfil, each rule with its reason; what schedules look like."""
+"""Legality of scans over rows, and their text and hashes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.structural_hash import structural_hash
 from autosched.schedule.io.text import schedule_text
@@ -20,7 +21,7 @@ from tests.schedule.scans import batch, scan_of, seam, two_loops, viterbi, walke
 H200 = get_target("h200")
 
 
-def with_scan(bound, text: str) -> Schedule:
+def with_scan(bound: BoundPipeline, text: str) -> Schedule:
     found = schedule_roots(bound, H200)
     scan = scan_of(bound)
     other = Root(StageTiling(StageId(scan.func, scan.number), loops(text)))
@@ -40,14 +41,26 @@ LEGAL = {
 }
 
 ILLEGAL = {
-    "blocks share a row": (seam, "bx=2 rr.y=8 tx=7", "blocks share loop x, so the loops over r.y must come first"),
-    "blocks, each thread alone": (seam, "bx=13 rr.y=8", "blocks share loop x, so the loops over r.y must come first"),
-    "steps inside threads": (seam, "bx=1 tx=13 rr.y=8", "one reduction loop each over r.y must stand right after"),
-    "steps in two loops": (seam, "bx=1 rr.y=2 rr.y=4 tx=13", "one reduction loop each over r.y must stand right"),
-    "rows outside steps": (seam, "sx=13 rr.y=8", "loop x must stand inside the loops over r.y"),
-    "one step loop of two": (two_loops, "bx=1 rr.y=4 tx=9 rr.g=3", "over r.y, r.g must stand right after"),
+    "a row split over blocks": (
+        seam,
+        "bx=2 rr.y=8 tx=7",
+        "loop x is split over blocks, so the loops over r.y must come first",
+    ),
+    "a row split over blocks of one thread": (
+        seam,
+        "bx=13 rr.y=8",
+        "loop x is split over blocks, so the loops over r.y must come first",
+    ),
+    "steps inside threads": (seam, "bx=1 tx=13 rr.y=8", "one reduction loop each over r.y must come right after"),
+    "steps in two loops": (seam, "bx=1 rr.y=2 rr.y=4 tx=13", "one reduction loop each over r.y must come right"),
+    "rows outside steps": (seam, "sx=13 rr.y=8", "loop x must be inside the loops over r.y"),
+    "one step loop of two": (two_loops, "bx=1 rr.y=4 tx=9 rr.g=3", "over r.y, r.g must come right after"),
     "columns out of order": (walked, "rr.y=6 sr.x=10", "loop r.x carries a dependence"),
-    "blocks between steps and threads": (batch, "bb=3 rr.y=5 bx=1 tx=9", "block loops of m.1 must come first"),
+    "blocks between steps and threads": (
+        batch,
+        "bb=3 rr.y=5 bx=1 tx=9",
+        "block loops of m.1 must come before its other loops",
+    ),
 }
 
 
@@ -71,11 +84,11 @@ def test_illegal_loops(name: str) -> None:
 def test_too_many_launches() -> None:
     bound = seam(20_000, 4)
     (found,) = violations(bound, with_scan(bound, "rr.y=19999 bx=2 tx=2"), H200)
-    assert "19999 steps would be as many launches; at most 16384" in found
+    assert "19999 steps need as many launches, the limit is 16384 per kernel" in found
     assert violations(bound, with_scan(bound, "bx=1 rr.y=19999 tx=4"), H200) == []
 
 
-def test_a_scan_is_no_member() -> None:
+def test_a_scan_is_no_fused_producer() -> None:
     bound = bind(seam().pipeline, {"image": (9, 13)})
     found = schedule_roots(bound, H200)
     scan = found.kernels[-1]
@@ -84,12 +97,12 @@ def test_a_scan_is_no_member() -> None:
     assert violations(bound, wrong, H200) != []
 
 
-def test_texts_and_hashes_tell_the_forms_apart() -> None:
+def test_texts_and_hashes_differ_between_the_forms() -> None:
     bound = seam()
     block, launches = (with_scan(bound, t) for t in ("bx=1 rr.y=8 tx=13", "rr.y=8 bx=4 tx=4"))
     text = schedule_text(bound, block)
-    assert "reduction r.y 8  (all threads)\n    barrier\n    m.1[x 13]: to global memory" in text
-    assert "  reduction r.y 8  (a launch each)\n    block x 4  (step 4)\n" in schedule_text(bound, launches)
+    assert "reduction r.y 8  (block-uniform)\n    barrier\n    m.1[x 13]: to global memory" in text
+    assert "  reduction r.y 8  (one launch each)\n    block x 4  (step 4)\n" in schedule_text(bound, launches)
     assert structural_hash(block, 4) != structural_hash(launches, 4)
     thread = with_scan(bound, "rr.y=8 sx=13")
     assert len({structural_hash(s, 9) for s in (block, launches, thread)}) == 3

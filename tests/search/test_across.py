@@ -33,7 +33,7 @@ from autosched.search.settings import GREEDY, PAPER, SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
-from tests.schedule.across import rows
+from tests.schedule.warp_reduction_cases import rows
 
 H200, CPU = get_target("h200"), get_target("cpu")
 SHARED = replace(GREEDY, warp_reductions=True)

@@ -84,9 +84,11 @@ def test_the_same_seed_finds_the_same_schedules() -> None:
 def test_nor_does_the_result_depend_on_the_process() -> None:
     """Python hashes text differently in each process, which must not reach the order of anything."""
     program = (
+        "from autosched.schedule.io.serialise import to_json\n"
         "from tests.search.test_beam import *\n"
-        "found = Beam(SMALL).search(bound_app('unsharp'), H200, seed=3, count=4)\n"
-        "print([(repr(r.schedule), r.seconds) for r in found.ranked])\n"
+        "bound = bound_app('unsharp')\n"
+        "found = Beam(SMALL).search(bound, H200, seed=3, count=4)\n"
+        "print([(to_json(bound, r.schedule), r.seconds) for r in found.ranked])\n"
     )
     seen = set()
     for seed in ("1", "2"):

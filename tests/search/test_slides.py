@@ -177,5 +177,6 @@ def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
     inside = kernel(bound, [roots[1]], [member(block("second", 3), "zyx", first="tx=64 sz=2")], ["between"])
     wrong = schedule(bound, inside, kernel(bound, [roots[2]], (), ["between"]))
     assert violations(bound, wrong, H200) == [
-        "kernel 1 reads first, which kernel 0 computes for itself; compute it at root"
+        "kernel 1 reads first, which kernel 0 does not write to global memory; "
+        "materialise it there or compute it at root"
     ]

@@ -30,7 +30,7 @@ from autosched.search.strategies.protocol import Beam
 from autosched.search.tune.autotune.batches import predicted_seconds
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree
-from tests.schedule.streams import product
+from tests.schedule.mainloop_cases import product
 
 H200 = get_target("h200")
 y, x = Var("y"), Var("x")

@@ -1,4 +1,4 @@
-"""Schedules as JSON, as text for people, and as hashes.
+"""Schedules as JSON, as readable text and as hashes.
 
-Begin with `serialise` (JSON files) and `text` (the loop nests that `ScheduledPipeline.text()` prints).
+Start with `serialise` (JSON files) and `text` (the loop nests that `ScheduledPipeline.text()` prints).
 """

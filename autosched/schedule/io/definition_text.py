@@ -14,11 +14,12 @@ from autosched.lang.func import Func
 from autosched.lang.to_text import SYMBOL, expression_text
 
 MAX_NODES = 200
-"""Larger expressions, counted as trees, are summarised: nodes that are shared can make the tree exponential."""
+"""Limit on the nodes of a printed expression tree; shared nodes can make a tree exponential, so larger ones are
+summarised."""
 
 
 def definition_text(bound: BoundPipeline, stage: BoundStage) -> str:
-    """Return ``name[indices] = value`` with shapes and specialised parameters put in; ``op=`` of an atomic update."""
+    """Return ``name[indices] = value`` with shapes and specialised parameters substituted; ``op=`` for atomics."""
     sign = f"atomic {SYMBOL.get(stage.combine[0], stage.combine[0])}=" if stage.combine else "="
     at = ", ".join("..." if _exceeds([i], MAX_NODES) else _shown(stage, i) for i in _indices(bound, stage))
     target = f"{stage.func}[{at}]" if at else stage.func
@@ -34,10 +35,10 @@ def _value(bound: BoundPipeline, stage: BoundStage) -> str:
 
 
 def _indices(bound: BoundPipeline, stage: BoundStage) -> list[Expr]:
-    """Return the indices a stage writes to."""
+    """Return the indices of a stage's store."""
     funcs = (*bound.pipeline.funcs, *bound.keep)
-    found = next(f for f in funcs if isinstance(f, Func) and bound.names[id(f)] == stage.func)
-    definition = found.definitions[stage.number]
+    func = next(f for f in funcs if isinstance(f, Func) and bound.names[id(f)] == stage.func)
+    definition = func.definitions[stage.number]
     return list(Specialiser(bound.shapes, bound.specialised).definition(definition).indices)
 
 
@@ -46,11 +47,11 @@ def _shown(stage: BoundStage, e: Expr) -> str:
 
 
 def _readable(names: Mapping[int, str], e: Expr) -> Expr:
-    """Return ``e`` with Funcs under their unique names and constants without digits their type does not hold."""
-    done: dict[int, Expr] = {}
-    for node in postorder([e], done):
-        done[id(node)] = _readable_node(names, rebuild(node, [done[id(c)] for c in children(node)]))
-    return done[id(e)]
+    """Return ``e`` with unique names of Funcs, and constants in the shortest form of their type."""
+    rebuilt: dict[int, Expr] = {}
+    for node in postorder([e], rebuilt):
+        rebuilt[id(node)] = _readable_node(names, rebuild(node, [rebuilt[id(c)] for c in children(node)]))
+    return rebuilt[id(e)]
 
 
 def _readable_node(names: Mapping[int, str], e: Expr) -> Expr:
@@ -64,7 +65,7 @@ def _readable_node(names: Mapping[int, str], e: Expr) -> Expr:
 
 
 def _exceeds(roots: Sequence[Expr], limit: int) -> bool:
-    """Whether the trees under some roots, shared nodes counted each time, have more nodes than ``limit``."""
+    """Whether expression trees have more nodes than ``limit``, shared nodes counted each time."""
     pending = list(roots)
     while pending and limit >= 0:
         pending.extend(children(pending.pop()))

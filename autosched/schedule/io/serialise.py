@@ -1,4 +1,8 @@
-"""Schedules as JSON, the form in which they are stored and exchanged; read strictly, as data."""
+"""Schedules as JSON, for files and exchange; reading is strict.
+
+The keys are older than the names of the types: a fused producer is a ``member``, an rfactor a ``split``, a horizontal
+fusion a ``join``, MAINLOOP is ``stream``, and materialised is ``stored``.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ from autosched.schedule.types import (
 
 FORMAT = "autosched-schedule"
 VERSION = 1
-"""Raised whenever a file of the last version would be misread."""
+"""Incremented whenever this release would misread files of the last version."""
 
 LARGEST_EXTENT = (1 << 41) - 1
 LARGEST_COUNT = (1 << 63) - 1
@@ -46,16 +50,17 @@ def to_json(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return a schedule as JSON text that `from_json` reads back exactly.
 
     Raises:
-        ScheduleError: If the schedule belongs to another pipeline, or a Member has no stages or those of two Funcs.
+        ScheduleError: If the schedule belongs to another pipeline, or the stages of a fused producer do not belong to
+            one Func.
     """
     return indented(to_document(bound, schedule))
 
 
 def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
-    """Return what `to_json` writes.
+    """Return the JSON document of a schedule as plain data.
 
     Raises:
-        ScheduleError: As `to_json` does.
+        ScheduleError: As `to_json`.
     """
     bound = bound.root_pipeline
     if schedule.pipeline_hash != bound.pipeline.hash:
@@ -67,7 +72,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         "name": bound.pipeline.name,
         "shapes": {name: list(i.shape) for name, i in bound.inputs.items()},
         "params": {name: v if isinstance(v, bool) else int(v) for name, v in bound.specialised.items()},
-        **({"splits": [_write_split(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
+        **({"splits": [_write_rfactor(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
     }
@@ -76,23 +81,23 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
 def from_json(text: str, bound: BoundPipeline, source: str = "schedule") -> Schedule:
     """Return the schedule in a JSON text.
 
-    Names, types and sizes are checked here; whether it is legal for shapes and target is for `validate` to say, so
-    that a schedule made for other shapes can be tried.
+    Names, types and sizes are checked here. `autosched.schedule.legality.validate` checks legality for shapes and
+    target, so that schedules for other shapes can be tried.
 
     Args:
         text: The JSON text.
-        bound: The pipeline it must belong to.
-        source: What to call the text in messages (a file's path).
+        bound: The pipeline of the schedule.
+        source: Name of the text in messages (a file's path).
 
     Raises:
         InputError: If the text is no JSON, with line and column.
-        ScheduleError: If it is no schedule, of another version or pipeline, or a value is wrong, with its place.
+        ScheduleError: If it is no schedule, of another version or pipeline, or has a wrong value, with its path.
     """
     return _Reader(bound).schedule(parse(text, source))
 
 
 def save_schedule(path: str | os.PathLike[str], bound: BoundPipeline, schedule: Schedule) -> None:
-    """Write a schedule to a file; a reader sees the old file or the new one, never half of one.
+    """Write a schedule to a file, atomically.
 
     Raises:
         ScheduleError: As `to_json`.
@@ -128,12 +133,12 @@ def load_schedule(path: str | os.PathLike[str], bound: BoundPipeline) -> Schedul
 def _replace_file(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         raise OSError("it exists and is no file")  # renaming over a device would replace the device
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -141,14 +146,16 @@ def _reason(e: OSError | ValueError) -> str:
     return (e.strerror if isinstance(e, OSError) else None) or str(e)
 
 
-def _other_pipeline(what: str, found: str, name: str, bound: BoundPipeline) -> str:
-    own = bound.pipeline
-    other = f"{name!r} ({found[:12]})" if name else found[:12]
-    changed = ", whose definition has changed since" if name == own.name else ""
-    return f"{what} was made for pipeline {other}, not for {own.name!r} ({own.hash[:12]}){changed}; {_REMAKE}"
+def _other_pipeline(source: str, pipeline_hash: str, name: str, bound: BoundPipeline) -> str:
+    pipeline = bound.pipeline
+    other = f"{name!r} ({pipeline_hash[:12]})" if name else pipeline_hash[:12]
+    changed = ", whose definition has changed since" if name == pipeline.name else ""
+    return (
+        f"{source} was made for pipeline {other}, not for {pipeline.name!r} ({pipeline.hash[:12]}){changed}; {_REMAKE}"
+    )
 
 
-def _write_split(s: RFactor) -> dict[str, Any]:
+def _write_rfactor(s: RFactor) -> dict[str, Any]:
     atomic = {"atomic": True} if s.atomic else {}
     return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **atomic}
 
@@ -156,7 +163,7 @@ def _write_split(s: RFactor) -> dict[str, Any]:
 def _write_kernel(k: Kernel) -> dict[str, Any]:
     return {
         "roots": [_write_root(r) for r in k.roots],
-        "members": [_write_member(m) for m in k.fused],
+        "members": [_write_producer(m) for m in k.fused],
         "inlined": [{"func": i.func, "calls": i.calls} for i in k.inlined],
     }
 
@@ -165,10 +172,11 @@ def _write_root(r: Root) -> dict[str, Any]:
     return {**_write_stage(r.tiling.stage), "stored": r.materialised, "loops": _write_loops(r.tiling)}
 
 
-def _write_member(m: FusedProducer) -> dict[str, Any]:
+def _write_producer(m: FusedProducer) -> dict[str, Any]:
     funcs = {t.stage.func for t in m.tilings}
     if len(funcs) != 1:
-        raise ScheduleError(f"a Member has stages of {' and '.join(sorted(funcs)) or 'no Func'}; it needs those of one")
+        names = " and ".join(sorted(funcs)) or "no Func"
+        raise ScheduleError(f"a fused producer has stages of {names}; it needs those of one Func")
     return {
         "func": m.func,
         "at": {"level": m.at.level.key, "host": _write_stage(m.at.host), "depth": m.at.depth},
@@ -190,7 +198,7 @@ def _write_loops(t: StageTiling) -> list[dict[str, Any]]:
 
 
 class _Reader:
-    """Reads a document from the top down; the pipeline says which names there are."""
+    """Reader of a document, top down; valid names are those of the pipeline after the rewrites read so far."""
 
     def __init__(self, bound: BoundPipeline) -> None:
         self.bound = bound.root_pipeline
@@ -201,55 +209,55 @@ class _Reader:
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
         rewrites = [key for key in ("splits", "joins") if key in top.mapping()]
         _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
-        found, made_for = pipeline.text(), name.text()
-        if not re.fullmatch("[0-9a-f]{64}", found):
+        pipeline_hash, pipeline_name = pipeline.text(), name.text()
+        if not re.fullmatch("[0-9a-f]{64}", pipeline_hash):
             raise pipeline.error("is no pipeline's hash, which has 64 hexadecimal digits; " + _REMAKE)
-        if found != self.bound.pipeline.hash:
-            raise ScheduleError(_other_pipeline(top.source, found, made_for, self.bound))
+        if pipeline_hash != self.bound.pipeline.hash:
+            raise ScheduleError(_other_pipeline(top.source, pipeline_hash, pipeline_name, self.bound))
         self._check_problem(shapes, params)
-        given = dict(zip(rewrites, rest, strict=True))
-        splits = tuple(self._split(s) for s in given["splits"].items()) if "splits" in given else ()
-        joins = tuple(self._join(j) for j in given["joins"].items()) if "joins" in given else ()
-        return Schedule(found, tuple(self._kernel(k) for k in kernels.items()), splits, joins)
+        nodes = dict(zip(rewrites, rest, strict=True))
+        rfactors = tuple(self._rfactor(s) for s in nodes["splits"].items()) if "splits" in nodes else ()
+        fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
+        return Schedule(pipeline_hash, tuple(self._kernel(k) for k in kernels.items()), rfactors, fusions)
 
-    def _split(self, node: Node) -> RFactor:
-        """Read one split, after which there are more names."""
+    def _rfactor(self, node: Node) -> RFactor:
+        """Read one rfactor and apply it, which adds names."""
         extra = ["atomic"] if "atomic" in node.mapping() else []
         func, stage, loops, *rest = node.fields("func", "stage", "loops", *extra)
-        pieces = {name: value.integer(2, LARGEST_EXTENT) for name, value in loops.mapping().items()}
-        found = RFactor(
+        factors = {name: value.integer(2, LARGEST_EXTENT) for name, value in loops.mapping().items()}
+        rfactor = RFactor(
             func.choice(self.funcs, "Func of the pipeline"),
             stage.integer(1, 1 << 20),
-            tuple(pieces.items()),
+            tuple(factors.items()),
             atomic=rest[0].boolean() if rest else False,
         )
-        problem = rfactor_error(self.bound, found)
+        problem = rfactor_error(self.bound, rfactor)
         if problem:
             raise node.error(f"cannot be made: {problem}")
-        self._continue_with(apply_rfactors(self.bound, (*self.bound.rfactors, found)))
-        return found
+        self._continue_with(apply_rfactors(self.bound, (*self.bound.rfactors, rfactor)))
+        return rfactor
 
-    def _join(self, node: Node) -> HorizontalFusion:
-        """Read one join, after which there are other names."""
-        found = HorizontalFusion(tuple(name.choice(self.funcs, "Func of the pipeline") for name in node.items()))
-        problem = fusion_error(self.bound, found)
+    def _fusion(self, node: Node) -> HorizontalFusion:
+        """Read one horizontal fusion and apply it, which changes names."""
+        fusion = HorizontalFusion(tuple(name.choice(self.funcs, "Func of the pipeline") for name in node.items()))
+        problem = fusion_error(self.bound, fusion)
         if problem:
             raise node.error(f"cannot be made: {problem}")
-        self._continue_with(fuse_outputs(self.bound, (*self.bound.fusions, found)))
-        return found
+        self._continue_with(fuse_outputs(self.bound, (*self.bound.fusions, fusion)))
+        return fusion
 
     def _continue_with(self, bound: BoundPipeline) -> None:
         self.bound = bound
         self.funcs = {name: name for name in bound.funcs}
 
     def _check_version(self, top: Node) -> None:
-        """Tell another format or version apart first: all else may differ there."""
-        found = top.mapping()
-        if "format" not in found or found["format"].value != FORMAT:
+        """Check format and version, before anything that depends on them."""
+        entries = top.mapping()
+        if "format" not in entries or entries["format"].value != FORMAT:
             raise top.error(f'is no schedule: one starts with "format": "{FORMAT}"; {_REMAKE}')
-        if "version" not in found:
+        if "version" not in entries:
             raise top.error(f"lacks its version: this release reads version {VERSION}; {_REMAKE}")
-        version = found["version"].integer(1, LARGEST_COUNT)
+        version = entries["version"].integer(1, LARGEST_COUNT)
         if version != VERSION:
             raise top.error(
                 f"is a schedule of version {version}, and this release reads version {VERSION}: "
@@ -257,7 +265,7 @@ class _Reader:
             )
 
     def _check_problem(self, shapes: Node, params: Node) -> None:
-        """Check shapes and parameters, which are for people: a schedule may be tried on others."""
+        """Check the form of shapes and parameters, which are informative: a schedule may be tried on others."""
         for name, node in zip(self.bound.inputs, shapes.fields(*self.bound.inputs), strict=True):
             extents = [e.integer(0, LARGEST_COUNT) for e in node.items()]
             rank = len(self.bound.inputs[name].shape)
@@ -268,53 +276,54 @@ class _Reader:
                 node.integer(-LARGEST_COUNT - 1, 2 * LARGEST_COUNT + 1)
 
     def _kernel(self, node: Node) -> Kernel:
-        roots, members, inlined = node.fields("roots", "members", "inlined")
+        roots, fused, inlined = node.fields("roots", "members", "inlined")
         if not roots.items():
             raise roots.error("is empty: a kernel computes at least one stage")
         return Kernel(
             tuple(self._root(r) for r in roots.items()),
-            tuple(self._member(m) for m in members.items()),
+            tuple(self._producer(m) for m in fused.items()),
             tuple(self._inlined(i) for i in inlined.items()),
         )
 
     def _root(self, node: Node) -> Root:
-        func, number, stored, loops = node.fields("func", "number", "stored", "loops")
-        return Root(self._tiling(self._stage(func, number), loops), stored.boolean())
+        func, number, materialised, loops = node.fields("func", "number", "stored", "loops")
+        return Root(self._tiling(self._stage(func, number), loops), materialised.boolean())
 
-    def _member(self, node: Node) -> FusedProducer:
-        names = ("func", "at", "storage_order", "stored", "stages")
-        given = node.mapping()
-        columns, several, past = given.get("aligned"), given.get("buffers"), given.get("asynchronous")
-        others = (n for n in ("aligned", "buffers", "asynchronous") if n in given)
-        func, at, order, stored, stages, *_ = node.fields(*names, *others)
+    def _producer(self, node: Node) -> FusedProducer:
+        entries = node.mapping()
+        optional = [name for name in ("aligned", "buffers", "asynchronous") if name in entries]
+        alignment, count, is_async = (entries.get(name) for name in ("aligned", "buffers", "asynchronous"))
+        func, at, order, materialised, stages, *_ = node.fields(
+            "func", "at", "storage_order", "stored", "stages", *optional
+        )
         if not stages.items():
-            raise stages.error("is empty: a Member computes at least one stage")
+            raise stages.error("is empty: a fused producer has at least one stage")
         tilings = []
         for s in stages.items():
             number, loops = s.fields("number", "loops")
             tilings.append(self._tiling(self._stage(func, number), loops))
-        aligned = None if columns is None else self._aligned(columns)
-        buffers = 1 if several is None else several.integer(1, 2)
-        place, dims = self._at(at), self._storage_order(func, order)
-        asynchronous = past is not None and past.boolean()
-        return FusedProducer(tuple(tilings), place, dims, stored.boolean(), aligned, buffers, asynchronous)
+        aligned = None if alignment is None else self._alignment(alignment)
+        buffers = 1 if count is None else count.integer(1, 2)
+        location, dims = self._compute_at(at), self._storage_order(func, order)
+        asynchronous = is_async is not None and is_async.boolean()
+        return FusedProducer(tuple(tilings), location, dims, materialised.boolean(), aligned, buffers, asynchronous)
 
-    def _aligned(self, node: Node) -> TileAlignment:
+    def _alignment(self, node: Node) -> TileAlignment:
         multiple, remainder = node.fields("multiple", "remainder")
-        found = multiple.integer(1, LARGEST_EXTENT)
-        return TileAlignment(found, remainder.integer(0, found - 1))
+        n = multiple.integer(1, LARGEST_EXTENT)
+        return TileAlignment(n, remainder.integer(0, n - 1))
 
-    def _at(self, node: Node) -> ComputeAt:
+    def _compute_at(self, node: Node) -> ComputeAt:
         level, host, depth = node.fields("level", "host", "depth")
         stage = self._stage(*host.fields("func", "number"))
-        return ComputeAt(level.choice(_LEVELS, "level of a Member"), stage, depth.integer(0, LARGEST_EXTENT))
+        return ComputeAt(level.choice(_LEVELS, "level of a fused producer"), stage, depth.integer(0, LARGEST_EXTENT))
 
     def _storage_order(self, func: Node, order: Node) -> tuple[str, ...]:
-        dims = self._known(func.text()).dims
-        given = tuple(d.choice({d: d for d in dims}, f"dimension of {func.text()!r}") for d in order.items())
-        if sorted(given) != sorted(dims):
-            raise order.error(f"is {list(given)}: give every dimension of {func.text()!r} once ({', '.join(dims)})")
-        return given
+        dims = self._bound_func(func.text()).dims
+        listed = tuple(d.choice({d: d for d in dims}, f"dimension of {func.text()!r}") for d in order.items())
+        if sorted(listed) != sorted(dims):
+            raise order.error(f"is {list(listed)}: give every dimension of {func.text()!r} once ({', '.join(dims)})")
+        return listed
 
     def _inlined(self, node: Node) -> Inlined:
         func, calls = node.fields("func", "calls")
@@ -322,20 +331,20 @@ class _Reader:
 
     def _func(self, node: Node) -> str:
         if isinstance(node.value, str) and cached_source(node.value) in {*self.bound.inputs, *self.bound.funcs}:
-            return node.value  # the copy of a source
+            return node.value  # a cache read
         return node.choice(self.funcs, f"Func of pipeline {self.bound.pipeline.name!r}")
 
     def _stage(self, func: Node, number: Node) -> StageId:
         name = self._func(func)
-        return StageId(name, number.integer(0, len(self._known(name).stages) - 1))
+        return StageId(name, number.integer(0, len(self._bound_func(name).stages) - 1))
 
-    def _known(self, name: str) -> BoundFunc:
-        """Return a Func of the pipeline, or the copy of one of its sources."""
+    def _bound_func(self, name: str) -> BoundFunc:
+        """Return a Func of the pipeline, or a cache read of an input or Func."""
         source = cached_source(name)
         return (self.bound if source is None else insert_cache_reads(self.bound, [source])).funcs[name]
 
     def _tiling(self, stage: StageId, node: Node) -> StageTiling:
-        dims = {d.name: d.name for d in self._known(stage.func).stages[stage.number].loops}
+        dims = {d.name: d.name for d in self._bound_func(stage.func).stages[stage.number].loops}
         loops = []
         points = 1
         for p in node.items():

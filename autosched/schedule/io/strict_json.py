@@ -1,4 +1,4 @@
-"""JSON from a file somebody else may have written: every value is checked, every complaint names file and place."""
+"""Strict reading of untrusted JSON: every value is checked, every error names file and path."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ REWRITE = "write it again"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value with the place it stands at.
+    """A JSON value with its path.
 
     Attributes:
-        value: What the JSON parser returned.
-        path: The way from the top, as in ``kernels[2].members[0].at.depth``; empty at the top.
+        value: The value from the JSON parser.
+        path: Path from the top, as in ``kernels[2].members[0].at.depth``; empty at the top.
         source: Name of the file for messages.
-        failure: Class of the errors; those named below are the usual one.
-        remedy: What to do about a file that somebody else wrote, or empty; ends every message.
+        failure: Class of the errors; the methods below name its default.
+        remedy: The way out, which ends every message, or empty.
     """
 
     value: object
@@ -36,14 +36,14 @@ class Node:
     remedy: str = ""
 
     def error(self, problem: str) -> AutoschedError:
-        """Return the error for a problem here; ``problem`` continues the sentence that starts with the path."""
+        """Return the error for a problem of this value; ``problem`` continues a sentence that starts with the path."""
         end = f"; {self.remedy}" if self.remedy else ""
         return self.failure(f"{self.source}: {self.path or 'the file'} {problem}{end}")
 
     def part(self, value: object, step: str) -> Node:
         """Return a value inside this one; ``step`` is its key, or its index in brackets."""
-        way = f"{self.path}.{step}" if self.path and not step.startswith("[") else f"{self.path}{step}"
-        return Node(value, way, self.source, self.failure, self.remedy)
+        path = f"{self.path}.{step}" if self.path and not step.startswith("[") else f"{self.path}{step}"
+        return Node(value, path, self.source, self.failure, self.remedy)
 
     def mapping(self) -> dict[str, Node]:
         """Return the entries of an object by key.
@@ -56,7 +56,7 @@ class Node:
         return {k: self.part(v, k) for k, v in self.value.items()}
 
     def without(self, *names: str) -> Node:
-        """Return this object without some keys.
+        """Return this object without the given keys.
 
         Raises:
             ScheduleError: If this is no object or gives a key twice.
@@ -65,10 +65,10 @@ class Node:
         return replace(self, value=values)
 
     def fields(self, *names: str) -> tuple[Node, ...]:
-        """Return the values of exactly these keys, in this order.
+        """Return the values of these keys, in this order; other keys are errors.
 
         Raises:
-            ScheduleError: If this is no object, a key is missing, or there are others.
+            ScheduleError: If this is no object, a key is missing, or there is another key.
         """
         for key in self.mapping():
             if key not in names:
@@ -76,16 +76,16 @@ class Node:
         return self.fields_of(*names)
 
     def fields_of(self, *names: str) -> tuple[Node, ...]:
-        """Return the values of these keys, in this order; there may be others.
+        """Return the values of these keys, in this order; other keys are allowed.
 
         Raises:
             ScheduleError: If this is no object, or a key is missing.
         """
-        found = self.mapping()
+        entries = self.mapping()
         for name in names:
-            if name not in found:
+            if name not in entries:
                 raise self.error(f"lacks the key {name!r}: it needs {', '.join(names)}")
-        return tuple(found[name] for name in names)
+        return tuple(entries[name] for name in names)
 
     def items(self) -> list[Node]:
         """Return the elements of a list.
@@ -101,7 +101,7 @@ class Node:
         """Return a string.
 
         Raises:
-            ScheduleError: If this is none.
+            ScheduleError: If this is no string.
         """
         if not isinstance(self.value, str):
             raise self._expected("a text")
@@ -111,7 +111,7 @@ class Node:
         """Return a whole number in ``[low, high]``.
 
         Raises:
-            ScheduleError: If this is none (32.0 and true are none) or lies outside.
+            ScheduleError: If this is no whole number (32.0 and true are not) or lies outside.
         """
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
             raise self._expected(f"a whole number from {low} to {high}")
@@ -121,13 +121,13 @@ class Node:
         """Return a finite number in ``[low, high]``.
 
         Raises:
-            ScheduleError: If this is none (true is none) or lies outside.
+            ScheduleError: If this is no number (true is not) or lies outside.
         """
-        given = self.value
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            with contextlib.suppress(OverflowError):  # a whole number beyond all of them
-                if math.isfinite(given) and low <= given <= high:
-                    return float(given)
+        value = self.value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            with contextlib.suppress(OverflowError):  # an integer beyond all floats
+                if math.isfinite(value) and low <= value <= high:
+                    return float(value)
         limits = "" if low == -math.inf and high == math.inf else f" from {low:g} to {high:g}"
         raise self._expected(f"a finite number{limits}")
 
@@ -142,14 +142,14 @@ class Node:
         return self.value
 
     def choice(self, options: Mapping[str, T], what: str) -> T:
-        """Return what a name stands for.
+        """Return the option with this name.
 
         Args:
-            options: Meaning of each known name.
-            what: What is named, for the message.
+            options: Options by name.
+            what: The kind of option, for the message.
 
         Raises:
-            ScheduleError: If this is no string or no known name.
+            ScheduleError: If this is no string or names no option.
         """
         name = self.text()
         if name not in options:
@@ -167,13 +167,13 @@ def parse(text: str | bytes, source: str, failure: type[AutoschedError] | None =
     """Return the top of a JSON text.
 
     Args:
-        text: The text, as bytes of UTF-8 where a file was read.
+        text: The text; UTF-8 if it is bytes.
         source: Name of the file for messages.
-        failure: Class of all errors; when left out, InputError for text that is no JSON, ScheduleError for values.
-        remedy: What to do about the file.
+        failure: Class of all errors; by default InputError for text that is no JSON, ScheduleError for values.
+        remedy: The way out, for messages.
 
     Raises:
-        InputError: If it is no JSON, naming line and column.
+        InputError: If it is no JSON, with line and column.
     """
     try:
         content = text if isinstance(text, str) else text.decode()
@@ -185,7 +185,7 @@ def parse(text: str | bytes, source: str, failure: type[AutoschedError] | None =
         problem = f"line {e.lineno} column {e.colno}: {e.msg}"
     except RecursionError:
         problem = "nested too deeply"
-    except ValueError:  # Python refuses integers of thousands of digits
+    except ValueError:  # Python rejects integers of thousands of digits
         problem = "a number is too long"
     raise (failure or InputError)(f"{source} is no JSON: {problem}; the file may be truncated or damaged: {remedy}")
 
@@ -196,24 +196,24 @@ class _RepeatedKey:
 
 
 def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object] | _RepeatedKey:
-    """Keep a repeated key for the reader to complain about, who knows the place; plain JSON takes the last."""
-    found: dict[str, object] = {}
+    """Return an object, or its repeated key, which becomes an error with a path; `json` would take the last value."""
+    entries: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in entries:
             return _RepeatedKey(key)
-        found[key] = value
-    return found
+        entries[key] = value
+    return entries
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = list(known)
+def _nearest(name: str, options: Iterable[str]) -> str:
+    names = list(options)
     close = difflib.get_close_matches(name, names, n=1)
     question = f"did you mean {close[0]!r}? " if close else ""
     return f"{question}There is {', '.join(names)}" if names else "there are none"
 
 
 def indented(value: object, width: int = 110) -> str:
-    """Return JSON that people can edit: what fits into a line stands on one, the rest one element a line."""
+    """Return JSON for editing: values that fit into a line on one line, others with one element per line."""
     return _indented(value, 0, width) + "\n"
 
 

@@ -1,7 +1,7 @@
-"""Hashes of a schedule's structure at growing depth: schedules alike in the large share their shallow hashes.
+"""Hashes of a schedule's structure at growing depth: schedules with equal coarse structure share shallow hashes.
 
-The search puts candidates into buckets by such a hash, and penalises states that repeat the structure of better ones
-(Anderson, section 5).
+The search groups candidates by such a hash, and penalises states that repeat the structure of better ones (Anderson,
+section 5).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from autosched.schedule.types import FusedProducer, Kernel, Loop, LoopKind, Sche
 
 
 def structural_hash(kernels: Schedule | Iterable[Kernel], depth: int) -> int:
-    """Return a hash in ``[0, 2**64)`` of what kernels look like down to a depth.
+    """Return a hash in ``[0, 2**64)`` of the structure of kernels down to a depth.
 
     It covers the layers from 0 to ``depth``, so schedules with equal hashes at one depth have equal hashes at every
     smaller depth:
 
-    * 0, placement: each kernel's root stages, each Member's stages with its level and host stage, which of them are
-      stored to global memory, and which Funcs are inlined. No extents and no call counts.
-    * 1, shape: which dimensions of each stage have a loop of each kind, the vector dimension (that of the first thread
-      loop), and how many loops of its host enclose each Member.
+    * 0, compute locations: root stages, stages of fused producers with level and host, materialised Funcs, inlined
+      Funcs. No extents and no call counts.
+    * 1, shape: the dimensions with a loop of each kind, the vector dimension (of the first thread loop), and the number
+      of host loops around each fused producer.
     * 2: the extents of the block loops, in order.
-    * 3 + n: the extents of the thread loops, in order, of all stages nested n deep. A root is nested 0 deep, a Member
-      one deeper than its host.
-    * 4 + n: all loops of those stages, in order, and the storage order and alignment of those Members.
+    * 3 + n: the extents of the thread loops, in order, of stages at nesting depth n. A root has depth 0, a fused
+      producer one more than its host.
+    * 4 + n: all loops of these stages, in order, with storage order and alignment.
 
-    A loop of one iteration counts as absent in every layer. Below depth 0 all hashes are equal; beyond the last layer
-    they stay the same. The order of kernels, of Members and of inlined Funcs does not count. The hash is the same in
-    every process and on every machine.
+    Loops of extent 1 do not count in any layer. Hashes at negative depths are equal; beyond the last layer they stay
+    the same. The order of kernels, fused producers and inlined Funcs does not count. The hash is the same in every
+    process and on every machine.
 
     Args:
-        kernels: A schedule, or the kernels decided so far.
-        depth: The last layer to cover.
+        kernels: A schedule, or the kernels of a partial one.
+        depth: The last layer that counts.
     """
     listed = kernels.kernels if isinstance(kernels, Schedule) else kernels
     return int.from_bytes(_digest(sorted(_digest(_layers(k, depth)).hex() for k in listed))[:8], "big")
@@ -46,7 +46,7 @@ def _digest(value: list[Any]) -> bytes:
 
 
 def _layers(kernel: Kernel, depth: int) -> list[list[Any]]:
-    """Return the layers of one kernel up to a depth, or all of them."""
+    """Return the layers of one kernel up to a depth, at most its last layer."""
     nested: list[tuple[StageTiling, int, tuple[str, ...]]] = [(r.tiling, 0, ()) for r in kernel.roots]
     nested += [
         (t, _nesting(kernel, m), (*m.storage_order, *map(str, m.aligned or ())))
@@ -86,7 +86,7 @@ def _shape(kernel: Kernel) -> list[Any]:
 
 
 def _details(t: StageTiling, storage_order: Sequence[str]) -> Iterator[list[Any]]:
-    """Yield what the three layers from 2 + n on say of a stage."""
+    """Yield the entries of a stage in the three layers from 2 + n on."""
     loops = _iterating(t.loops)
     yield [[p.dim, p.extent] for p in loops if p.kind is LoopKind.BLOCK]
     yield [[p.dim, p.extent] for p in loops if p.kind is LoopKind.THREAD]
@@ -98,14 +98,14 @@ def _iterating(loops: Sequence[Loop]) -> list[Loop]:
 
 
 def _enclosing(kernel: Kernel, m: FusedProducer) -> int:
-    """Return how many loops of its host are around a Member (all it names, where the host is not decided yet)."""
+    """Return the number of host loops around a producer; its depth if the host has no tiling yet."""
     host = next((t for t in kernel.tilings() if t.stage == m.at.host), None)
     return m.at.depth if host is None else len(_iterating(host.loops[: m.at.depth]))
 
 
 def _nesting(kernel: Kernel, m: FusedProducer) -> int:
-    """Return how many stages a Member is inside of."""
+    """Return the nesting depth of a producer: 1 inside a root."""
     n, outer = 1, kernel.member(m.at.host.func)
-    while outer is not None and n < len(kernel.fused):  # a cycle of hosts is illegal, but ends here too
+    while outer is not None and n < len(kernel.fused):  # the bound ends illegal cycles of hosts
         n, outer = n + 1, kernel.member(outer.at.host.func)
     return n

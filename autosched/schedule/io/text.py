@@ -1,4 +1,4 @@
-"""Schedules as text: the indented loop nest that people read, and the compact canonical form that breaks ties."""
+"""Schedules as text: the indented loop nest for readers, and the compact canonical form for keys."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _GLUE = "\N{NO-BREAK SPACE}"
 
 
 def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
-    """Return the loop nest of a legal schedule, one section a kernel in launch order.
+    """Return the loop nest of a legal schedule, one section per kernel in launch order.
 
-    Loops stand inside one another as they run. ``step`` is how many points lie between neighbouring iterations, where
-    that is not one; a loop of one iteration is left out. A Func computed inside a kernel stands where it is computed,
-    with the extents of its region in storage order; ``f.1`` is the first update of ``f``.
+    Loops are nested in execution order, without loops of extent 1. ``step`` is the distance in points between
+    neighbouring iterations, if it is not 1. A fused producer appears at its compute location, with the extents of its
+    region in storage order; ``f.1`` is the first update of ``f``.
 
     Raises:
-        ScheduleError: If a Member's region does not follow from its host.
+        ScheduleError: If the region of a fused producer does not follow from its host.
     """
     bound = apply_rewrites(bound, schedule)
     count = len(schedule.kernels)
@@ -64,7 +64,7 @@ def _header(plan: KernelPlan, layout: SharedLayout, title: str) -> Iterator[_Lin
 
 
 def _sources(plan: KernelPlan) -> list[str]:
-    """Return what the kernel reads from global memory: inputs and Funcs that other kernels compute."""
+    """Return the inputs and Funcs that the kernel reads from global memory."""
     inside = plan.inlined | plan.root_funcs | plan.allocations.keys()
     stages = [plan.bound.stage(t.stage.func, t.stage.number) for t in plan.kernel.tilings()]
     stages += [plan.bound.stage(name, 0) for name in plan.inlined]
@@ -78,21 +78,21 @@ def _nested(nodes: Sequence[LoopTreeNode], indent: int) -> Iterator[_Line]:
         yield from _nested(node.children, indent + 1)
 
 
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
-def _count_of(extents: Sequence[int], what: str) -> str:
+def _count_of(extents: Sequence[int], noun: str) -> str:
     total = 1
     for e in extents:
         total *= e
-    return (f"{' x '.join(map(str, extents))} = " if len(extents) > 1 else "") + _count(total, what)
+    return (f"{' x '.join(map(str, extents))} = " if len(extents) > 1 else "") + _count(total, noun)
 
 
 def _wrapped(indent: int, text: str) -> str:
     lead = "  " * indent
-    # An index is not broken: its spaces are held together by a character that names cannot contain.
-    glued = re.sub(r"\[[^\[\]]*\]", lambda found: found[0].replace(" ", _GLUE), text)
+    # Lines do not break inside an index: its spaces become a character that names cannot contain.
+    glued = re.sub(r"\[[^\[\]]*\]", lambda match: match[0].replace(" ", _GLUE), text)
     wrapped = textwrap.fill(
         glued, max(WIDTH, len(lead) + 40), initial_indent=lead, subsequent_indent=lead + " " * 6,
         break_long_words=False, break_on_hyphens=False,
@@ -101,9 +101,9 @@ def _wrapped(indent: int, text: str) -> str:
 
 
 def canonical_text(schedule: Schedule) -> str:
-    """Return one line a kernel, for keys and to break ties; needs nothing but the schedule.
+    """Return one line per kernel, for keys and to break ties.
 
-    Two texts are equal exactly when the kernels are, but for the order in which Members and inlined Funcs are listed,
+    Two texts are equal exactly when the kernels are equal, except for the order of fused producers and inlined Funcs,
     which has no meaning.
     """
     return "\n".join(canonical_kernel_text(k) for k in schedule.kernels)
@@ -111,24 +111,24 @@ def canonical_text(schedule: Schedule) -> str:
 
 def canonical_kernel_text(kernel: Kernel) -> str:
     """Return the canonical text of one kernel; see `canonical_text`."""
-    # Names are identifiers, joined by dots in reduction variables, so that none of the separators occurs in one.
+    # Names are identifiers, with dots in reduction variables, so they contain none of the separators.
     parts = [_canonical_root(r) for r in kernel.roots]
-    parts += sorted(map(_canonical_member, kernel.fused))
+    parts += sorted(map(_canonical_producer, kernel.fused))
     parts += sorted(map(_canonical_inlined, kernel.inlined))
     return "; ".join(parts)
 
 
 def _canonical_root(r: Root) -> str:
-    return f"root {_canonical_tiling(r.tiling)}{_canonical_flag(r.materialised)}"
+    return f"root {_canonical_tiling(r.tiling)}{_canonical_materialised(r.materialised)}"
 
 
-def _canonical_member(m: FusedProducer) -> str:
+def _canonical_producer(m: FusedProducer) -> str:
     at = f"{m.at.level.key} {m.at.host.func}.{m.at.host.number} {m.at.depth}"
     tilings = " + ".join(map(_canonical_tiling, m.tilings))
-    how = f"{_canonical_flag(m.materialised)}{_canonical_columns(m.aligned)}"
-    how += f" in {m.buffers} buffers" if m.buffers > 1 else ""
-    how += " asynchronously" if m.asynchronous else ""
-    return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{how}"
+    options = f"{_canonical_materialised(m.materialised)}{_canonical_alignment(m.aligned)}"
+    options += f" in {m.buffers} buffers" if m.buffers > 1 else ""
+    options += " asynchronously" if m.asynchronous else ""
+    return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{options}"
 
 
 def _canonical_inlined(i: Inlined) -> str:
@@ -140,9 +140,9 @@ def _canonical_tiling(t: StageTiling) -> str:
     return f"{t.stage.func}.{t.stage.number}({loops})"
 
 
-def _canonical_columns(aligned: TileAlignment | None) -> str:
+def _canonical_alignment(aligned: TileAlignment | None) -> str:
     return "" if aligned is None else f" from {aligned.remainder} mod {aligned.multiple}"
 
 
-def _canonical_flag(stored: bool) -> str:
-    return " stored" if stored else ""
+def _canonical_materialised(materialised: bool) -> str:
+    return " stored" if materialised else ""

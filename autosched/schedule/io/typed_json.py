@@ -1,4 +1,4 @@
-"""JSON as values of annotated types: the annotations of a dataclass are the schema of its document."""
+"""JSON documents with a schema from type annotations: those of a dataclass's fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autosched.schedule.io.strict_json import Node
 T = TypeVar("T")
 
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
-"""Whole numbers beyond have no meaning anywhere, and neither NumPy nor SQLite has them."""
+"""Range of integers: NumPy and SQLite have no larger ones."""
 
 
 def read_as(node: Node, annotation: type[T], *, newer: bool = False) -> T:
@@ -24,28 +24,27 @@ def read_as(node: Node, annotation: type[T], *, newer: bool = False) -> T:
 
     Args:
         node: The value.
-        annotation: A dataclass, or what its fields may be: numbers, text, literals, enumerations, tuples, mappings from
-            text, unions with None.
-        newer: Leave out keys that the dataclass itself does not have, which a later release may have added.
+        annotation: A dataclass, number, text, literal, enumeration, tuple, mapping from text, or union with None.
+        newer: Ignore keys without a field in the top dataclass, which a later release may have added.
 
     Raises:
-        AutoschedError: Of the node's class, if the value is no such value: another type, NaN, an unknown or missing
-            key, or what the dataclass itself refuses.
+        AutoschedError: Of the node's class, if the value has another type, is NaN, has an unknown or missing key, or
+            if the dataclass rejects it.
     """
-    found: T = _dataclass(node, annotation, newer) if dataclasses.is_dataclass(annotation) else _read(node, annotation)
-    return found
+    value: T = _dataclass(node, annotation, newer) if dataclasses.is_dataclass(annotation) else _read(node, annotation)
+    return value
 
 
 def read_settings(values: Mapping[Any, Any], place: str, annotation: type[T]) -> T:
-    """Return settings as a configuration file has them.
+    """Return the settings in a configuration.
 
     Args:
-        values: Plain data, as `OmegaConf.to_container` returns them; the name of a class to make is left out.
-        place: The way to them in the configuration, for messages.
+        values: Plain data from `OmegaConf.to_container`; the key ``_target_`` is ignored.
+        place: Path of the settings in the configuration, for messages.
         annotation: The dataclass of the settings.
 
     Raises:
-        InputError: If a value is none of its field, or not known, with its place.
+        InputError: If a value does not fit its field, or a key has no field, with the path.
     """
     given = {str(k): v for k, v in values.items() if k != "_target_"}
     return read_as(Node(given, place, "the configuration", InputError), annotation)
@@ -72,7 +71,7 @@ def _read(node: Node, annotation: Any) -> Any:
 
 
 def _union(node: Node, arguments: tuple[Any, ...]) -> Any:
-    """Return the value as the first alternative that it is."""
+    """Return the value as the first alternative that fits it."""
     if node.value is None and type(None) in arguments:
         return None
     choices = [a for a in arguments if a is not type(None)]
@@ -94,23 +93,23 @@ def _tuple(node: Node, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _dataclass(node: Node, annotation: Any, newer: bool = False) -> Any:
-    known = _fields(annotation)
+    fields = _fields(annotation)
     given = _present_names(node.mapping(), annotation)
     for key, value in given.items():
-        if key not in known and not newer:
-            raise value.error(f"is not known: there is {', '.join(known)}")
-    for key, (_, is_needed) in known.items():
+        if key not in fields and not newer:
+            raise value.error(f"is not known: there is {', '.join(fields)}")
+    for key, (_, is_needed) in fields.items():
         if is_needed and key not in given:
-            raise node.error(f"lacks the key {key!r}: it needs {', '.join(k for k, (_, n) in known.items() if n)}")
-    values = {k: _read(v, known[k][0]) for k, v in given.items() if k in known}
+            raise node.error(f"lacks the key {key!r}: it needs {', '.join(k for k, (_, n) in fields.items() if n)}")
+    values = {k: _read(v, fields[k][0]) for k, v in given.items() if k in fields}
     try:
         return annotation(**values)
-    except InputError as error:  # what the dataclass itself refuses
+    except InputError as error:  # a check of the dataclass itself
         raise node.error(f"cannot be used: {error}") from error
 
 
 def _present_names(given: Mapping[str, Node], annotation: Any) -> Mapping[str, Node]:
-    """Return the fields of a document with present names in place of old ones."""
+    """Return the fields of a document, old names replaced by present ones."""
     renamed: Mapping[str, str] = getattr(annotation, RENAMED_FIELDS, {})
     for old in renamed.keys() & given.keys():
         warn_renamed(f"the key {given[old].path}", renamed[old], 5)

@@ -1,4 +1,4 @@
-"""Memory that buffers share over time, first-fit by lifetime: a pipeline's workspace, a kernel's shared memory."""
+"""First-fit allocation by lifetime: the workspace of a pipeline, the shared memory of a kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORKSPACE_ALIGN = 256
 
 @dataclass(frozen=True, slots=True)
 class BufferSlot:
-    """Bytes ``[offset, offset + size)`` of a common memory, in use from step ``first`` to ``last``."""
+    """Bytes ``[offset, offset + size)`` of one memory, in use from step ``first`` to ``last``."""
 
     name: str
     size: int
@@ -25,66 +25,68 @@ class BufferSlot:
     offset: int = 0
 
     def overlaps(self, other: BufferSlot) -> bool:
-        """Whether two placements share bytes."""
+        """Whether two slots share bytes."""
         return self.offset < other.offset + other.size and other.offset < self.offset + self.size
 
 
 def first_fit(requests: Sequence[BufferSlot], align: int) -> tuple[tuple[BufferSlot, ...], int]:
-    """Give offsets so that requests alive at the same time never overlap; return them and the bytes needed in all."""
-    placed: list[BufferSlot] = []
+    """Return slots with offsets, disjoint for requests that are live at the same time, and the total bytes."""
+    slots: list[BufferSlot] = []
     total = 0
     for r in sorted(requests, key=lambda r: (r.first, -r.size, r.name)):
-        alive = sorted((p.offset, p.offset + p.size) for p in placed if p.first <= r.last and r.first <= p.last)
+        live = sorted((p.offset, p.offset + p.size) for p in slots if p.first <= r.last and r.first <= p.last)
         offset = 0
-        for start, end in alive:
+        for start, end in live:
             if offset + r.size <= start:
                 break
             offset = max(offset, -(-end // align) * align)
-        placed.append(BufferSlot(r.name, r.size, r.first, r.last, offset))
+        slots.append(BufferSlot(r.name, r.size, r.first, r.last, offset))
         total = max(total, offset + r.size)
-    return tuple(placed), -(-total // align) * align
+    return tuple(slots), -(-total // align) * align
 
 
 def workspace_layout(bound: BoundPipeline, schedule: Schedule) -> tuple[dict[tuple[str, int], BufferSlot], int]:
-    """Return the place of every intermediate array in the workspace and its size in bytes.
+    """Return the slots of intermediates in the workspace, by ``(Func, tuple component)``, and its size in bytes.
 
-    Intermediates are Funcs in global memory that are no outputs, by ``(Func, tuple component)``; one lives from the
-    first kernel that touches it to the last.
+    Intermediates are the Funcs in global memory except outputs. The lifetime of one spans all kernels that access it.
     """
     lifetimes: dict[str, tuple[int, int]] = {}
     for k, kernel in enumerate(schedule.kernels):
         for name in (*kernel.root_funcs, *sources_of(bound, kernel)):
             lifetimes[name] = (lifetimes.get(name, (k, k))[0], k)
-    stored = schedule.materialised
+    materialised = schedule.materialised
     requests = []
     for func in bound.funcs.values():
-        if func.name in stored and not func.is_output:
+        if func.name in materialised and not func.is_output:
             for c, dtype in enumerate(func.dtypes):
                 _, count = array_strides(func.extents, dtype.bytes_, pitched=True)
                 requests.append(BufferSlot(f"{func.name}\n{c}", count * dtype.bytes_, *lifetimes[func.name]))
-    placed, total = first_fit(requests, WORKSPACE_ALIGN)
-    return _by_component(placed), total
+    slots, total = first_fit(requests, WORKSPACE_ALIGN)
+    return _by_component(slots), total
 
 
 def sources_of(bound: BoundPipeline, kernel: Kernel) -> set[str]:
-    """Return everything that the stages and the inlined Funcs of a kernel read."""
+    """Return the inputs and Funcs that the stages and inlined Funcs of a kernel read."""
     bound = insert_cache_reads(bound, kernel.cache_reads)
     stages = [bound.stage(t.stage.func, t.stage.number) for t in kernel.tilings()]
     stages += [bound.funcs[i.func].stages[0] for i in kernel.inlined if i.func in bound.funcs]
     return {source for s in stages for source in s.sources}
 
 
-def _by_component(placed: Sequence[BufferSlot]) -> dict[tuple[str, int], BufferSlot]:
-    """Return placements by the Func and component that their names are made of."""
-    return {(p.name.split("\n")[0], int(p.name.split("\n")[1])): p for p in placed}
+def _by_component(slots: Sequence[BufferSlot]) -> dict[tuple[str, int], BufferSlot]:
+    """Return slots by the Func and tuple component in their names."""
+    return {(p.name.split("\n")[0], int(p.name.split("\n")[1])): p for p in slots}
 
 
 @dataclass(frozen=True, slots=True)
 class SharedLayout:
-    """A block's shared memory: slots by ``(Func, tuple component)`` and bytes in all.
+    """The shared memory of a block.
 
-    ``barriers`` says which steps need a barrier before them; ``accesses`` gives for every step the Funcs in shared
-    memory that it reads and the one it writes.
+    Attributes:
+        slots: Slots by ``(Func, tuple component)``.
+        total_bytes: Bytes of the block.
+        barriers: Whether each step needs a barrier before it.
+        accesses: The Funcs in shared memory that each step reads, and the one that it writes.
     """
 
     slots: Mapping[tuple[str, int], BufferSlot]
@@ -94,7 +96,7 @@ class SharedLayout:
 
 
 def shared_layout(plan: KernelPlan) -> SharedLayout:
-    """Return the shared memory of a kernel; buffers whose lifetimes do not meet reuse each other's bytes."""
+    """Return the shared memory of a kernel; buffers with disjoint lifetimes reuse bytes."""
     accesses = tuple(_accesses(plan, group) for group in plan.steps)
     requests = []
     for name, a in plan.allocations.items():
@@ -103,24 +105,24 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
             first, last = _lifetime(steps, plan.repeated)
             for c, dtype in enumerate(a.func.dtypes):
                 requests.append(BufferSlot(f"{name}\n{c}", a.count * a.buffers * dtype.bytes_, first, last))
-    placed, total = first_fit(requests, SHARED_ALIGN)
-    slots = _by_component(placed)
+    fitted, total = first_fit(requests, SHARED_ALIGN)
+    slots = _by_component(fitted)
     barriers = _barriers(accesses, slots, plan.repeated)
-    if plan.kernel.double_buffered:  # what is written in a step is read in the next one
+    if plan.kernel.double_buffered:  # values written in a step are read in the next one
         first, *others = plan.repeated
         barriers = tuple(k == first or (b and k not in others) for k, b in enumerate(barriers))
     return SharedLayout(slots, total, barriers, accesses)
 
 
 def _lifetime(steps: Sequence[int], repeated: range) -> tuple[int, int]:
-    """Return the first and last step that need a buffer; what repeated steps touch is needed in all of them."""
+    """Return the first and last step of a buffer's lifetime, which contains all repeated steps or none."""
     if not any(k in repeated for k in steps):
         return steps[0], steps[-1]
     return min(steps[0], repeated[0]), max(steps[-1], repeated[-1])
 
 
 def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the Funcs in shared memory that a step reads (through inlined Funcs and THREAD members too) and writes."""
+    """Return the Funcs in shared memory that a step reads (through inlined Funcs and THREAD producers) and writes."""
     shared = {n for n, a in plan.allocations.items() if a.level in SHARED_LEVELS}
     reads: set[str] = set()
     seen: set[str] = set()
@@ -134,17 +136,17 @@ def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], 
             reads.add(name)
         elif name in plan.inlined or name in plan.allocations:
             queue += [s for stage in plan.bound.funcs[name].stages for s in stage.sources]
-    own = group[0].stage.func
-    return frozenset(reads), frozenset((own,) if own in shared else ())
+    written = group[0].stage.func
+    return frozenset(reads), frozenset((written,) if written in shared else ())
 
 
 def _barriers(
     accesses: Sequence[tuple[frozenset[str], frozenset[str]]], slots: Mapping[tuple[str, int], BufferSlot],
     repeated: range,
 ) -> tuple[bool, ...]:  # fmt: skip
-    """A step needs a barrier before it when it touches bytes written, or writes bytes read, since the last one.
+    """Return whether each step needs a barrier: it accesses bytes written, or writes bytes read, since the last one.
 
-    Each of the ``repeated`` steps also follows those after it, of the round before.
+    The ``repeated`` steps follow themselves, so they are visited twice.
     """
     bytes_of: dict[str, list[BufferSlot]] = {}
     for (name, _), p in slots.items():

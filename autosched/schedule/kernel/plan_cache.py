@@ -1,4 +1,4 @@
-"""What is known of a pipeline's kernels, by their schedules: candidates that are compared have most in common."""
+"""Cache of facts that follow from a kernel's schedule; candidates of a search share most of their kernels."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.schedule.types import Kernel
 
-MOST_KNOWN = 1024
-"""Facts that are kept of one pipeline, the ones last asked for; a plan takes some 13 kB."""
+CACHE_CAPACITY = 1024
+"""Capacity of the cache of one pipeline, least recently used entries leave; a plan takes about 13 kB."""
 PLANS = "_plans"
 """Name of the memo (`autosched.analysis.pipeline_memo`)."""
 
 T = TypeVar("T")
 
 
-def cached_plan(bound: BoundPipeline, kernel: Kernel, question: Hashable, find: Callable[[], T]) -> T:
-    """Return what was found out of a kernel before, or find it now and keep it.
+def cached_plan(bound: BoundPipeline, kernel: Kernel, name: Hashable, compute: Callable[[], T]) -> T:
+    """Return a fact about a kernel, from the cache or computed now.
 
     Args:
-        bound: The pipeline; the same object knows the same.
+        bound: The pipeline, which holds the cache.
         kernel: The kernel's schedule.
-        question: What is asked; the answer follows from it, the pipeline and the schedule, and nobody changes it.
-        find: Finds the answer. What it raises is not kept.
+        name: Key of the fact, which follows from it, the pipeline and the schedule. Callers do not modify the fact.
+        compute: Computes the fact. Exceptions are not cached.
     """
-    facts = pipeline_memo(bound, PLANS)
-    key = kernel, question
-    if key in facts:
-        answer: T = facts.pop(key)
+    cache = pipeline_memo(bound, PLANS)
+    key = kernel, name
+    if key in cache:
+        fact: T = cache.pop(key)
     else:
-        answer = find()
-        if len(facts) >= MOST_KNOWN:
-            del facts[next(iter(facts))]
-    facts[key] = answer
-    return answer
+        fact = compute()
+        if len(cache) >= CACHE_CAPACITY:
+            del cache[next(iter(cache))]
+    cache[key] = fact
+    return fact

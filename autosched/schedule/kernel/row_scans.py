@@ -1,11 +1,11 @@
-"""Scans over rows: loops that a block, or a kernel launched again and again, takes one iteration at a time.
+"""Scans over rows: updates with parallel loops inside serial steps of a block or of launches.
 
-An update whose self-reads all lie in another iteration of some reduction loops has more parallel loops within one
-iteration of those (`autosched.analysis.bound_pipeline.BoundStage.steps`). Where threads divide such a loop, the
-reduction loops stand in front of it, in one of two places:
+An update whose self-reads all lie in other iterations of some reduction loops has more parallel loops within one
+iteration (`autosched.analysis.bound_pipeline.BoundStage.steps`). If such a loop is split over threads, the reduction
+loops are outside of it, in one of two positions:
 
-    block b; reduction r.y; thread x       each block goes through all steps, with a barrier before each
-    reduction r.y; block x; thread x       the kernel is launched once for each step
+    block b; reduction r.y; thread x       each block iterates all steps, with a barrier before each
+    reduction r.y; block x; thread x       the kernel is launched once per step
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from autosched.analysis.bound_pipeline import BoundStage
 from autosched.schedule.types import LoopKind
 
 MOST_LAUNCHES = 1 << 14
-"""Launches of one kernel, at most: each is a node of a CUDA graph."""
+"""Limit on launches of one kernel: each is a node of a CUDA graph."""
 
 
 class ScanWalk(Enum):
-    """Who goes through the steps of a scan."""
+    """The level that iterates the steps of a scan."""
 
     THREAD = "thread"
-    """Each thread by itself: no two threads share a step."""
+    """Each thread on its own: its rows are not split."""
     BLOCK = "block"
+    """All threads of a block, with a barrier before each step."""
     LAUNCH = "launch"
+    """One launch of the kernel per step."""
 
 
 class _AnyLoop(Protocol):
@@ -46,31 +48,31 @@ _L = TypeVar("_L", bound=_AnyLoop)
 
 
 def in_step(stage: BoundStage) -> frozenset[str]:
-    """Return the loops of a stage that are parallel within a step only."""
+    """Return the loops of a stage that are parallel only within a step."""
     return frozenset(d.name for d in stage.loops if d.in_step)
 
 
 def walk_of(stage: BoundStage, loops: Sequence[_AnyLoop]) -> ScanWalk:
-    """Return who goes through the steps of a stage, from its loops as scheduled."""
+    """Return the level that iterates the steps of a stage, from its scheduled loops."""
     if not stage.steps:
         return ScanWalk.THREAD
     kinds = [p.kind for p in loops]
     if kinds[:1] == [LoopKind.REDUCTION] and LoopKind.BLOCK in kinds:
         return ScanWalk.LAUNCH
-    inside = in_step(stage)
-    shared = any(p.dim in inside and p.kind is LoopKind.THREAD and p.extent > 1 for p in loops)
-    return ScanWalk.BLOCK if shared else ScanWalk.THREAD
+    rows = in_step(stage)
+    split = any(p.dim in rows and p.kind is LoopKind.THREAD and p.extent > 1 for p in loops)
+    return ScanWalk.BLOCK if split else ScanWalk.THREAD
 
 
 def step_loops(stage: BoundStage, loops: Sequence[_L]) -> tuple[_L, ...]:
-    """Return the loops over the steps that a block or the launches go through; none where threads do."""
+    """Return the loops over steps that blocks or launches iterate; none for `ScanWalk.THREAD`."""
     if walk_of(stage, loops) is ScanWalk.THREAD:
         return ()
     return tuple(p for p in loops if p.dim in stage.steps)
 
 
 def row_points(stage: BoundStage, sizes: dict[str, int]) -> int:
-    """Return how many points of a step threads may share, from the sizes of the stage's loops."""
+    """Return the number of points in a step that are parallel, from the sizes of the stage's loops."""
     return prod(n for d, n in sizes.items() if d in in_step(stage))
 
 

@@ -1,13 +1,13 @@
-"""Windows that slide along a dimension of a kernel's root while its blocks walk that dimension.
+"""Sliding windows: MAINLOOP producers keep rolling buffers while a block iterates along a dimension of its root.
 
-In step t a block computes the next rows of its root, and of each MAINLOOP Member those rows that come in:
+In step t a block computes the next rows of its root, and of each MAINLOOP producer the rows that enter its buffer:
 
-row of the root       first of the block + rows * t                        (t from 0)
-newest row of Member  that + ahead, as far as what reads it in step t needs
-rows that are kept    from the oldest that is read in step t to the newest, in whole steps
+row of the root         first row of the block + rows * t                 (t from 0)
+newest row of producer  row of the root + offset, as far as its readers need in step t
+rows in the buffer      from the oldest row that is read in step t to the newest, in whole steps
 
-What comes in takes the place of what nobody reads any more. Members begin in steps before 0, so that all they are
-read at is there when their readers begin; rows before their tile are left out.
+Entering rows replace rows without further readers. Producers start in prologue steps (t < 0), so that the buffers are
+full when their readers start; rows before a producer's tile are skipped.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RollingBuffer:
-    """What a block keeps of a MAINLOOP Member, and what of it is computed in a step.
+    """The rows of a MAINLOOP producer that a block keeps in shared memory.
 
     Attributes:
-        dim: The dimension along which it slides.
-        region: The points that come in, in step t.
-        floor: The first row that is needed in any step.
-        first: The first row that comes in at all, needed or not; rows take their places from there on.
-        extent: Rows that are kept.
-        starts: The step in which its first rows come in, 0 or before.
+        dim: The dimension along which the window slides.
+        region: The points that enter in step t.
+        lower_bound: The first row that any step needs.
+        first_row: The first row that enters, needed or not; it has position 0 in the buffer.
+        extent: Number of rows in the buffer.
+        first_step: The step in which the first rows enter, 0 or negative.
     """
 
     dim: str
     region: Region
-    floor: ix.Index
-    first: ix.Index
+    lower_bound: ix.Index
+    first_row: ix.Index
     extent: int
-    starts: int
+    first_step: int
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """A stage that reads Members in each step, with the ranges of its loops in step t."""
+    """A stage that reads MAINLOOP producers, with the ranges of its loops in step t."""
 
     stage: BoundStage
     ranges: Mapping[str, Range]
@@ -57,20 +57,20 @@ class _Reader:
 
 
 class SlidingWindowPlan:
-    """Works out the windows of a kernel.
+    """The rolling buffers of a kernel.
 
     Args:
-        bound: The pipeline, with the copies of sources that the kernel makes.
-        kernel: Its schedule; its root walks one dimension in steps.
+        bound: The pipeline, with the cache reads of the kernel.
+        kernel: Its schedule, with a serial loop over one dimension of its root.
         inlined: Names of inlined Funcs.
         host: The nest of the root.
-        tile: What a block needs of each Func in all steps together.
+        tile: The region of each Func that a block needs in all its steps.
 
     Attributes:
-        windows: The MAINLOOP Members, producers first, each with its window.
+        windows: The MAINLOOP producers, producers first, each with its rolling buffer.
 
     Raises:
-        ScheduleError: If what a step needs of a Member does not move along one of its dimensions.
+        ScheduleError: If the region that a step needs of a producer does not move along exactly one dimension.
     """
 
     def __init__(
@@ -80,103 +80,103 @@ class SlidingWindowPlan:
         self._kernel = kernel
         self._tile = tile
         self._through = {m.func for m in kernel.fused if m.at.level is Level.THREAD} | set(inlined)
-        self._walked = host.stream_loops[0]
+        self._loop = host.stream_loops[0]
         inside = self._through | {m.func for m in kernel.fused}
-        self._moving = dims_moving_with(bound, host.stage, self._walked.dim, inside)
-        self._begin = host.low[self._walked.dim]
-        depth = 1 + host.loops.index(self._walked)
+        self._moving = dims_moving_with(bound, host.stage, self._loop.dim, inside)
+        self._begin = host.low[self._loop.dim]
+        depth = 1 + host.loops.index(self._loop)
         self._readers = [_Reader(host.stage, host.ranges_at(depth), self._step(0))]
-        members = [m for m in kernel.fused if m.at.level is Level.MAINLOOP]
-        found: list[tuple[FusedProducer, RollingBuffer]] = []
-        for m in sorted(members, key=lambda m: -bound.position[m.func]):
-            window = self._window(m)
-            found.append((m, window))
-            self._readers += self._stages(m, window)
-        self.windows = tuple(found[::-1])
+        producers = [m for m in kernel.fused if m.at.level is Level.MAINLOOP]
+        windows: list[tuple[FusedProducer, RollingBuffer]] = []
+        for m in sorted(producers, key=lambda m: -bound.position[m.func]):
+            buffer = self._buffer(m)
+            windows.append((m, buffer))
+            self._readers += self._stages(m, buffer)
+        self.windows = tuple(windows[::-1])
 
     @property
-    def warm_up(self) -> int:
-        """Steps before the first of the root."""
-        return -min((w.starts for _, w in self.windows), default=0)
+    def prologue_steps(self) -> int:
+        """Number of prologue steps, before step 0 of the root."""
+        return -min((b.first_step for _, b in self.windows), default=0)
 
-    def _step(self, starts: int) -> ix.Index:
-        """Return the step t, from the one in which something starts."""
-        t: ix.Index = ix.var(self._walked.name, starts, self._walked.extent - 1)
+    def _step(self, first: int) -> ix.Index:
+        """Return the step t as a variable that starts at ``first``."""
+        t: ix.Index = ix.var(self._loop.name, first, self._loop.extent - 1)
         return t
 
     def _row(self, step: ix.Index) -> ix.Index:
-        """Return the first row that a block computes of the root in a step."""
-        row: ix.Index = ix.add(self._begin, ix.scale(step, self._walked.stride))
+        """Return the first row of the root that a block computes in a step."""
+        row: ix.Index = ix.add(self._begin, ix.scale(step, self._loop.stride))
         return row
 
-    def _window(self, m: FusedProducer) -> RollingBuffer:
-        """Return the window of a Member, whose readers are all known."""
-        bound, rows = self._bound, self._walked.stride
-        demands = [(r, self._demand(r, m.func)) for r in self._readers]
-        needs = [(r, region) for r, region in demands if region is not None]
-        position = self._along(m.func)
-        later = max(ix.extent(self._row(r.step), region[position][1]) - 1 for r, region in needs)
-        later += rows if m.buffers > 1 else 0  # the rows of the next step, meanwhile
-        kept = max(ix.extent(region[position][0], ix.add(self._row(r.step), later)) for r, region in needs)
-        floor, last = self._tile[m.func][position]
-        before = ix.extent(floor, ix.add(self._begin, later - rows + 1)) - 1
-        starts = -max(before, 0) // rows
-        low = ix.add(self._row(self._step(starts)), later - rows + 1)
-        coming = low, ix.minimum(ix.add(low, rows - 1), last)
-        region = (*self._tile[m.func][:position], coming, *self._tile[m.func][position + 1 :])
-        first = ix.add(self._begin, starts * rows + later - rows + 1)
+    def _buffer(self, m: FusedProducer) -> RollingBuffer:
+        """Return the rolling buffer of a producer; all its readers must be in ``_readers``."""
+        bound, rows = self._bound, self._loop.stride
+        regions = [(r, self._required_region(r, m.func)) for r in self._readers]
+        needs = [(r, region) for r, region in regions if region is not None]
+        position = self._window_dim(m.func)
+        offset = max(ix.extent(self._row(r.step), region[position][1]) - 1 for r, region in needs)
+        offset += rows if m.buffers > 1 else 0  # double buffering loads the rows of the next step
+        live = max(ix.extent(region[position][0], ix.add(self._row(r.step), offset)) for r, region in needs)
+        lower_bound, last = self._tile[m.func][position]
+        before = ix.extent(lower_bound, ix.add(self._begin, offset - rows + 1)) - 1
+        first_step = -max(before, 0) // rows
+        low = ix.add(self._row(self._step(first_step)), offset - rows + 1)
+        entering = low, ix.minimum(ix.add(low, rows - 1), last)
+        region = (*self._tile[m.func][:position], entering, *self._tile[m.func][position + 1 :])
+        first_row = ix.add(self._begin, first_step * rows + offset - rows + 1)
         dim = bound.funcs[m.func].dims[position]
-        return RollingBuffer(dim, region, floor, first, -(-kept // rows) * rows, starts)
+        return RollingBuffer(dim, region, lower_bound, first_row, -(-live // rows) * rows, first_step)
 
-    def _demand(self, reader: _Reader, name: str) -> Region | None:
-        """Return what one stage reads of a Member in step t, itself or through Funcs inside it."""
+    def _required_region(self, reader: _Reader, name: str) -> Region | None:
+        """Return the region of a producer that a stage reads in step t, directly or through Funcs inside the stage."""
         return demanded_region(self._bound, [(reader.stage, reader.ranges)], name, self._through)
 
-    def _along(self, name: str) -> int:
-        """Return the position of the dimension of a Member that moves with the steps."""
+    def _window_dim(self, name: str) -> int:
+        """Return the position of the dimension of a producer that moves with the steps."""
         dims = self._bound.funcs[name].dims
         moving = self._moving.get(name, frozenset())
         if len(moving) != 1:
             which = " and ".join(d for d in dims if d in moving) or "no dimension"
             raise ScheduleError(
-                f"what the steps along {self._walked.dim} need of {name} moves along {which}: a window slides along "
-                "one; compute it at BLOCK or THREAD"
+                f"{name} cannot slide along {self._loop.dim}: the rows that a step needs move along {which}, "
+                "and must move along one dimension; compute it at BLOCK or THREAD"
             )
         return dims.index(next(iter(moving)))
 
-    def _stages(self, m: FusedProducer, window: RollingBuffer) -> list[_Reader]:
-        """Return a Member's stages as readers of others: what they compute in a step, without what is left out."""
+    def _stages(self, m: FusedProducer, buffer: RollingBuffer) -> list[_Reader]:
+        """Return the stages of a producer as readers, over the rows that they compute in a step."""
         func = self._bound.funcs[m.func]
-        k = func.dims.index(window.dim)
-        low, high = window.region[k]
-        region = (*window.region[:k], (ix.maximum(low, window.floor), high), *window.region[k + 1 :])
-        step = self._step(window.starts)
+        k = func.dims.index(buffer.dim)
+        low, high = buffer.region[k]
+        region = (*buffer.region[:k], (ix.maximum(low, buffer.lower_bound), high), *buffer.region[k + 1 :])
+        step = self._step(buffer.first_step)
         return [_Reader(s, loop_ranges(s, func, region), step) for s in func.nonempty_stages]
 
 
 def dims_moving_with(bound: BoundPipeline, host: BoundStage, dim: str, inside: Set[str]) -> dict[str, frozenset[str]]:
-    """Return along which dimensions that moves which a stage needs while it walks one of its own.
+    """Return the dimensions along which required regions move with a loop over a dimension of a stage.
 
     Args:
         bound: The pipeline.
         host: The stage.
-        dim: What it walks.
-        inside: Funcs whose own demand is passed on to their producers.
+        dim: The dimension of the loop.
+        inside: Funcs whose own reads count as well.
 
     Returns:
-        Dimensions of every Func that is read, directly or through Funcs ``inside``.
+        The moving dimensions of every Func that is read, directly or through Funcs ``inside``.
     """
-    found: dict[str, frozenset[str]] = {}
+    moving: dict[str, frozenset[str]] = {}
 
     def add(stage: BoundStage, moved: Set[str]) -> None:
         for f in stage.footprints:
             if f.source in bound.funcs and f.source != stage.func:
                 dims = zip(bound.funcs[f.source].dims, f.loop_vars, strict=True)
-                moving = frozenset(d for d, names in dims if names & moved)
-                found[f.source] = found.get(f.source, frozenset()) | moving
+                read = frozenset(d for d, names in dims if names & moved)
+                moving[f.source] = moving.get(f.source, frozenset()) | read
 
     add(host, {dim})
     for name in sorted(inside, key=lambda n: -bound.position[n]):
-        for stage in bound.funcs[name].stages if name in found else ():
-            add(stage, found[name])
-    return found
+        for stage in bound.funcs[name].stages if name in moving else ():
+            add(stage, moving[name])
+    return moving

@@ -1,8 +1,8 @@
-"""Which points of a stored Member's tile a block writes to global memory, so that each point is written by one block.
+"""Tile ownership of materialised producers: each point is written to global memory by exactly one block.
 
-Tiles of neighbouring blocks overlap. A block owns what lies before the tile of the next block; the last block along a
-dimension owns all that is left. Where blocks have the same tile, as along a dimension that the Member does not have,
-the first of them owns it.
+Tiles of neighbouring blocks overlap. A block owns the points before the tile of the next block; the last block along a
+dimension owns the rest of its tile. Among blocks with equal tiles, as along a dimension that the producer does not
+have, the first block is the owner.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class OwnedEdge:
 
 @dataclass(frozen=True, slots=True)
 class OwnedBox:
-    """What a block owns: the part of its tile before all ``edges``, if each of ``first`` is its 0th block."""
+    """The points that a block owns: its tile before all ``edges``, if all indices in ``first`` are 0."""
 
     edges: tuple[OwnedEdge, ...]
     first: tuple[ix.Index, ...]
 
     def narrowed(self, ranges: Mapping[str, tuple[int, int]]) -> OwnedBox:
-        """Return the same for blocks in inclusive ranges of some block loops."""
+        """Return the ownership of the blocks in inclusive ranges of block loops."""
         within = {name: ix.var(name, *r) for name, r in ranges.items()}
         edges = (
             replace(e, next=ix.substitute(e.next, within), block=ix.substitute(e.block, within)) for e in self.edges
@@ -56,58 +56,67 @@ class OwnedBox:
 
 
 def owned_box(base: Mapping[str, ix.Index], grid: Sequence[GridLoop], func: str) -> OwnedBox:
-    """Return what each block owns of tiles that begin at ``base``, symbolic in the loops over blocks.
+    """Return the points that each block owns of tiles with origin ``base``, symbolic in the block loops.
 
     Raises:
-        ScheduleError: If tiles do not lie beside each other along dimensions of their own.
+        ScheduleError: If a tile origin depends on data or on several block loops, or a block loop moves the tile in
+            several dimensions.
     """
     extents = {loop.name: loop.extent for loop in grid}
     edges: list[OwnedEdge] = []
     for dim, start in base.items():
         moving = [v for v in ix.loop_vars(start).values() if extents.get(v.name, 1) > 1]
         if len(moving) > 1 or any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for t in ix.atoms(start)):
-            raise ScheduleError(f"{func} is stored, but one block loop does not say where its tiles begin in {dim}")
+            raise ScheduleError(
+                f"{func} is materialised: its tile origin in {dim} must depend on at most one block loop and on no "
+                "data; compute it at root"
+            )
         for v in moving:
             block = ix.var(v.name, v.lo, v.hi)
             edges.append(OwnedEdge(dim, ix.substitute(start, {v.name: ix.add(block, 1)}), block, extents[v.name] - 1))
     names = [name for e in edges for name in ix.loop_vars(e.block)]
-    if len(set(names)) < len(names):
-        raise ScheduleError(f"{func} is stored, but its tiles lie on a diagonal: a block loop moves several dimensions")
-    alone = [ix.var(n, 0, extent - 1) for n, extent in extents.items() if extent > 1 and n not in names]
-    return OwnedBox(tuple(edges), tuple(alone))
+    for name in names:
+        if names.count(name) > 1:
+            dims = " and ".join(e.dim for e in edges if name in ix.loop_vars(e.block))
+            raise ScheduleError(
+                f"{func} is materialised: block loop {name} moves its tile in both {dims}, and must move one "
+                "dimension; compute it at root"
+            )
+    first = [ix.var(n, 0, extent - 1) for n, extent in extents.items() if extent > 1 and n not in names]
+    return OwnedBox(tuple(edges), tuple(first))
 
 
 def unowned_points(
     func: BoundFunc, base: Mapping[str, ix.Index], limit: Mapping[str, ix.Index], owned: OwnedBox
 ) -> str:  # fmt: skip
-    """Return why blocks may leave out points of a Func in what they write, or nothing.
+    """Return why the owned points of all blocks may not cover a Func, empty if they do.
 
     Args:
         func: The Func.
         base: Lowest point of a block's tile, by dimension.
-        limit: Highest point.
-        owned: What of it each block writes.
+        limit: Highest point of the tile.
+        owned: The points that each block owns.
     """
-    writing = {name: 0 for block in owned.first for name in ix.loop_vars(block)}
+    owners = {name: 0 for block in owned.first for name in ix.loop_vars(block)}
     edges = {e.dim: e for e in owned.edges}
     for dim, (lo, hi) in zip(func.dims, func.region, strict=True):
-        tile = ix.substitute(base[dim], writing), ix.substitute(limit[dim], writing)
+        tile = ix.substitute(base[dim], owners), ix.substitute(limit[dim], owners)
         if not all(map(is_never_negative, _margins(*tile, (lo, hi), edges.get(dim)))):
             return (
-                f"{func.name} is stored, but its blocks may leave out points of {dim} {lo} to {hi}, which other "
+                f"{func.name} is materialised: its tiles may leave out points of {dim} in {lo}..{hi}, which other "
                 "kernels or the caller read; compute it at root"
             )
     return ""
 
 
 def _margins(first: ix.Index, last: ix.Index, whole: tuple[int, int], edge: OwnedEdge | None) -> Iterator[ix.Index]:
-    """Yield what must not be negative, for what blocks own of their tiles to be the whole range together.
+    """Yield the quantities whose non-negativity proves that the owned points of all blocks cover a range.
 
     Args:
-        first: First point of the tile of a block that writes.
-        last: Last point.
+        first: First point of the tile of an owner.
+        last: Last point of the tile.
         whole: The range.
-        edge: Where the tile of the next block begins, None if all tiles are the same.
+        edge: The boundary to the next block's tile, None if all tiles are equal.
     """
     lo, hi = whole
     if edge is None:

@@ -1,4 +1,4 @@
-"""Legality of schedules: one small function a rule, each of which yields reasons.
+"""Legality of schedules: one function per rule, which yields the reasons why a schedule breaks it.
 
-Begin with `validate`, which applies all of them.
+Start with `validate`, which applies all rules.
 """

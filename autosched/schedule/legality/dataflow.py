@@ -1,4 +1,4 @@
-"""What a schedule computes, and where its values come from."""
+"""Dataflow rules: each stage is computed once, after its producers, where its consumers can read it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from autosched.target import Target
 
 
 def stages_exist(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Every stage that is given loops is one of the pipeline and does something; every Member has one."""
+    """Every scheduled stage exists and has something to compute; every fused producer has stages."""
     if any(not m.tilings for m in kernel.fused):
-        yield "it has a member without stages"
+        yield "a fused producer has no stages; list all stages of its Func"
         return
     for t in kernel.tilings():
         func = bound.funcs.get(t.stage.func)
         if func is None or not 0 <= t.stage.number < len(func.stages):
-            yield f"it computes {t.stage}, which the pipeline does not have"
+            yield f"it computes {t.stage}, which is no stage of the pipeline"
         elif not _does_something(func.stages[t.stage.number]):
             yield f"{t.stage} computes nothing (undefined, or an empty reduction); leave it out"
 
@@ -32,148 +32,157 @@ def _does_something(stage: BoundStage) -> bool:
 
 
 def every_stage_is_computed(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
-    """Every stage runs exactly once at root or in one Member, stages and producers before what needs them."""
+    """Every stage runs exactly once, as a root or in a fused producer, after its producers."""
     seen: dict[StageId, int] = {}
     inlined: set[str] = set()
     for k, kernel in enumerate(schedule.kernels):
         inlined |= {i.func for i in kernel.inlined}
         for t in kernel.tilings():
             if cached_source(t.stage.func) is not None:
-                continue  # every kernel may have a copy of its own
+                continue  # several kernels may have a cache read of one source
             if t.stage in seen:
-                yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}"
+                yield f"{t.stage} is computed in kernel {seen[t.stage]} and again in kernel {k}; keep one of them"
             seen[t.stage] = k
     for func in bound.funcs.values():
         stages = [StageId(func.name, s.number) for s in func.stages if _does_something(s)]
-        done = [seen[s] for s in stages if s in seen]
-        if func.name in inlined and done:
-            yield f"{func.name} is inlined in one kernel and computed in another"
+        kernels = [seen[s] for s in stages if s in seen]
+        if func.name in inlined and kernels:
+            yield f"{func.name} is inlined in one kernel and computed in another; inline it in all or in none"
         elif func.name in inlined:
             if func.is_output:
                 yield f"output {func.name} is inlined; compute it at root"
             continue
-        elif len(done) < len(stages):
+        elif len(kernels) < len(stages):
             missing = next(s for s in stages if s not in seen)
-            yield f"{missing} is nowhere computed; add it as a root, a member or inlined"
-        if done != sorted(done):
-            yield f"the stages of {func.name} are computed out of order"
+            yield f"{missing} is not computed; add it as a root, as a fused producer or inlined"
+        if kernels != sorted(kernels):
+            yield f"the stages of {func.name} are computed out of order; updates follow the stages before them"
         if func.is_output and any(
             m.func == func.name and not m.materialised for k in schedule.kernels for m in k.fused
         ):
-            yield f"output {func.name} must be computed at root, or be stored as a member"
+            yield f"output {func.name} is fused but not materialised; materialise it or compute it at root"
     yield from _producers_come_first(bound, schedule, seen)
 
 
 def _producers_come_first(bound: BoundPipeline, schedule: Schedule, seen: dict[StageId, int]) -> Iterator[str]:
     last = {s.func: k for s, k in sorted(seen.items(), key=lambda item: item[1])}
-    kept = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.fused if not m.materialised}
+    on_chip = {m.func: k for k, kernel in enumerate(schedule.kernels) for m in kernel.fused if not m.materialised}
     read = [sources_of(bound, kernel) for kernel in schedule.kernels]
     for k, kernel in enumerate(schedule.kernels):
         for m in (m for m in kernel.fused if m.materialised and m.func not in bound.outputs.values()):
             if not any(m.func in r for n, r in enumerate(read) if n != k):
-                yield f"kernel {k} stores {m.func}, which nothing else reads; do not store it"
+                yield f"kernel {k} materialises {m.func}, which no other kernel reads; do not materialise it"
         local = {m.func for m in kernel.fused} | {i.func for i in kernel.inlined}
         for name in read[k]:
             if name in local or name in bound.inputs or name in kernel.root_funcs:
                 continue
-            if name in kept:
-                if not _reads_directly(bound, kernel, name):  # but through a Func that is inlined in both kernels
-                    yield f"kernel {k} reads {name}, which kernel {kept[name]} computes for itself; compute it at root"
+            if name in on_chip:
+                if not _reads_directly(bound, kernel, name):  # reads through a Func inlined in both kernels
+                    yield (
+                        f"kernel {k} reads {name}, which kernel {on_chip[name]} does not write to global memory; "
+                        "materialise it there or compute it at root"
+                    )
             elif last.get(name, k) >= k:
-                yield f"kernel {k} reads {name}, which no earlier kernel has finished"
+                yield f"kernel {k} reads {name}, which no earlier kernel completes; compute it in an earlier kernel"
 
 
 def _reads_directly(bound: BoundPipeline, kernel: Kernel, name: str) -> bool:
-    """Whether a stage that a kernel has loops for reads a Func; `sources_are_available` complains of these."""
+    """Whether a stage with loops in a kernel reads a Func; `sources_are_available` reports these."""
     stages = (t.stage for t in kernel.tilings() if t.stage.func in bound.funcs)
     return any(name in bound.stage(*s).sources for s in stages)
 
 
 def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """All root stages of a kernel run over one grid; several must be stages of one Func that keep to their points."""
+    """All root stages of a kernel share a grid; several belong to one Func and have private tiles, or to a mainloop."""
     if not kernel.roots:
-        yield "it has no root stage"
+        yield "it has no root stage; a kernel needs at least one"
         return
     first = kernel.roots[0].tiling
     grid = [(p.dim, p.extent) for p in first.of_kind(LoopKind.BLOCK)]
     for root in kernel.roots[1:]:
         t = root.tiling
         if [(p.dim, p.extent) for p in t.of_kind(LoopKind.BLOCK)] != grid:
-            yield f"{t.stage} has other block loops than {first.stage}"
+            yield f"{t.stage} has other block loops than {first.stage}; root stages of a kernel share one grid"
         if t.stage.func != first.stage.func and kernel.mainloop_at is None:
-            yield f"{t.stage} and {first.stage} are different Funcs, which share a kernel only around MAINLOOP Members"
+            yield (
+                f"{t.stage} and {first.stage} are stages of different Funcs, which share a kernel only around a "
+                "mainloop; use two kernels"
+            )
             return
     if len(kernel.root_funcs) > 1:
         return  # `autosched.schedule.legality.mainloops`
     if len(kernel.roots) > 1:
         func = bound.funcs[first.stage.func]
         if not all(is_private_tile(func, func.stages[r.tiling.stage.number]) for r in kernel.roots):
-            yield f"stages of {func.name} touch each other's points, so each needs a kernel of its own"
+            yield f"stages of {func.name} access points of other threads; give each stage its own kernel"
         elif len({points_of_threads(drop_lane_loops(bound, r.tiling)) for r in kernel.roots}) > 1:
             yield f"stages of {func.name} in one kernel need the same thread and serial loops"
 
 
 def points_of_threads(t: StageTiling) -> tuple[object, ...]:
-    """Return what decides which points a thread computes: thread loops in order, serial loops in any order."""
-    own = [(p.dim, p.extent, t.stride(k), p.kind) for k, p in enumerate(t.loops) if p.extent > 1]
-    serial = sorted(p[:3] for p in own if p[3] is LoopKind.SERIAL)
-    return tuple(p[:3] for p in own if p[3] is LoopKind.THREAD), tuple(serial)
+    """Return the loops that assign points to threads: thread loops in order, serial loops in any order."""
+    loops = [(p.dim, p.extent, t.stride(k), p.kind) for k, p in enumerate(t.loops) if p.extent > 1]
+    serial = sorted(p[:3] for p in loops if p[3] is LoopKind.SERIAL)
+    return tuple(p[:3] for p in loops if p[3] is LoopKind.THREAD), tuple(serial)
 
 
 def roots_are_in_order(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Root stages are listed once each, in the order they run: producers first, then updates in their order."""
+    """Root stages are listed once each, in execution order: producers first, updates in their order."""
     stages = [r.tiling.stage for r in kernel.roots]
     for before, stage in pairwise(stages):
         if before == stage:
-            yield f"{stage} is listed twice as a root stage"
+            yield f"{stage} is listed twice as a root stage; keep one of them"
         elif (bound.position[before.func], before.number) > (bound.position[stage.func], stage.number):
             yield f"{stage} is listed after {before}, but must run before it; list root stages in the order they run"
 
 
 def sources_are_available(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Every Member and inlined Func exists and is used; Members hold all stages of their Func."""
+    """Every fused or inlined Func exists and is read; fused producers list all stages of their Func."""
     names = [m.func for m in kernel.fused] + [i.func for i in kernel.inlined]
     for name in names:
         if name not in bound.funcs:
             yield f"{name} is no Func of this pipeline"
             return
     if len(set(names)) < len(names) or set(names) & set(kernel.root_funcs):
-        yield "a Func is placed twice in it"
+        yield "a Func has two compute locations in it; keep one of them"
     read = sources_of(bound, kernel)
     for name in names:
         if name not in read:
-            yield f"nothing in it reads {name}"
+            yield f"no stage of it reads {name}; remove {name} from it"
     for m in kernel.fused:
         func = bound.funcs[m.func]
-        wanted = [s.number for s in func.stages if _does_something(s)]
-        if [t.stage.number for t in m.tilings] != wanted or any(t.stage.func != m.func for t in m.tilings):
-            yield f"member {m.func} must hold all {len(wanted)} stages of its Func, in order"
+        stages = [s.number for s in func.stages if _does_something(s)]
+        if [t.stage.number for t in m.tilings] != stages or any(t.stage.func != m.func for t in m.tilings):
+            yield f"fused producer {m.func} must list all {len(stages)} stages of its Func, in order"
         if sorted(m.storage_order) != sorted(func.dims):
-            yield f"storage order of {m.func} must list {', '.join(func.dims)}"
+            yield f"storage order of {m.func} must list each of its dimensions once ({', '.join(func.dims)})"
         outside = [c for c in func.consumers if c not in names and c not in kernel.root_funcs]
         if outside and not m.materialised and cached_source(m.func) is None:
-            yield f"{m.func} is a member, but {', '.join(outside)} in other kernels read it; store it, too"
+            yield (
+                f"{m.func} is fused, but other kernels read it ({', '.join(outside)}); "
+                "materialise it or compute it at root"
+            )
 
 
 def cache_reads_are_outside_kernel(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Copies are made in shared memory, of arrays in global memory that other kernels or the caller have filled."""
+    """Cache reads are tiles in shared memory of arrays that other kernels or the caller write."""
     inside = {*kernel.root_funcs, *(m.func for m in kernel.fused), *(i.func for i in kernel.inlined)}
     for m in kernel.fused:
         source = cached_source(m.func)
         if source is None:
             continue
         if source in inside:
-            yield f"it stages {source}, which it computes itself"
+            yield f"it caches {source}, but computes {source} itself; only sources outside the kernel can be cached"
         if m.at.level not in SHARED_LEVELS:
-            yield f"{m.func} is computed at {m.at.level.name}; sources are staged at BLOCK or MAINLOOP"
+            yield f"{m.func} is at {m.at.level.name}; a cache read must be at BLOCK or MAINLOOP"
     for name in inside - {m.func for m in kernel.fused}:
         if cached_source(name) is not None:
-            yield f"{name} is no Member at BLOCK or MAINLOOP, and only such are copies of sources"
+            yield f"{name} is a cache read, which must be a fused producer at BLOCK or MAINLOOP"
 
 
 def inlined_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Only Funcs with nothing but a pure definition can be substituted."""
+    """Inlined Funcs have a pure definition and no updates."""
     for i in kernel.inlined:
         func = bound.funcs[i.func]
         if not func.is_pure or func.undefined:
-            yield f"{i.func} has updates and cannot be inlined"
+            yield f"{i.func} has updates and cannot be inlined; compute it at root or fuse it"

@@ -1,4 +1,4 @@
-"""Members: computed where their consumers can see them, over the region they need, in the memory of their level."""
+"""Rules on fused producers: compute location, region, memory of their level, materialisation."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, Sta
 from autosched.target import Target
 
 MAX_THREAD_ELEMENTS = 64
-"""Largest number of register elements of one THREAD member."""
+"""Limit on the register elements of one THREAD producer."""
 
 
 def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Members are at BLOCK, MAINLOOP or THREAD; the other levels are named by the types but have no lowering yet."""
+    """Fused producers are at BLOCK, MAINLOOP or THREAD; other levels have no lowering."""
     for m in kernel.fused:
         if m.at.level not in (Level.BLOCK, Level.MAINLOOP, Level.THREAD):
-            yield f"{m.func} is computed at {m.at.level.name}, which is not supported yet"
+            yield f"{m.func}: there is no lowering for level {m.at.level.name}; use BLOCK, MAINLOOP or THREAD"
 
 
 def tile_alignments_are_valid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Only tiles in shared memory are aligned, in the dimension that is fastest there, to a remainder that exists."""
+    """Aligned tiles are at BLOCK, have dimensions, and have a remainder below their multiple."""
     for m in kernel.fused:
         if m.aligned is None:
             continue
         if m.at.level is not Level.BLOCK or not m.storage_order:
-            yield f"{m.func} is aligned, which only a Member at BLOCK with dimensions can be"
+            yield f"{m.func}: only a tile at BLOCK that has dimensions can be aligned; remove its alignment"
         if not 0 <= m.aligned.remainder < m.aligned.multiple:
-            yield f"{m.func} is aligned to {m.aligned.remainder} modulo {m.aligned.multiple}, which no column is"
+            remainder, multiple = m.aligned.remainder, m.aligned.multiple
+            yield f"{m.func}: alignment remainder {remainder} modulo {multiple} must be in 0..{multiple - 1}"
 
 
-def stored_members_own_points(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """What is stored to global memory as well is computed once for each block, at its own points."""
+def materialised_producers_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
+    """Materialised producers are at BLOCK and have one pure definition."""
     for m in kernel.fused:
         if not m.materialised:
             continue
         func = bound.funcs[m.func]
         if m.at.level is not Level.BLOCK:
-            yield f"{m.func} is stored to global memory, which only a Member at BLOCK can be, not at {m.at.level.name}"
+            yield f"{m.func} is materialised at {m.at.level.name}: only producers at BLOCK can be; compute it at BLOCK"
         elif cached_source(m.func) is not None:
-            yield f"{m.func} is a copy of what is in global memory already; do not store it"
+            yield f"{m.func} is a cache read, whose source is in global memory already; do not materialise it"
         elif len(func.nonempty_stages) != 1 or not func.is_pure or not is_private_tile(func, func.nonempty_stages[0]):
-            yield f"{m.func} has updates; a Member that is stored to global memory has one pure definition"
+            yield f"{m.func} has updates: a materialised producer has one pure definition; compute it at root"
 
 
 def thread_depth(t: StageTiling) -> int:
@@ -58,61 +59,67 @@ def thread_depth(t: StageTiling) -> int:
 
 
 def consumers_are_inside_host(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """A Member's host is computed here, and all readers of the Member lie in the host, inside the given depth."""
+    """The host of a producer is in the kernel, and all readers of the producer are inside the host at its depth."""
     tilings = {t.stage: t for t in kernel.tilings()}
     roots = {r.tiling.stage for r in kernel.roots}
     by_func = {m.func: m for m in kernel.fused}
     for m in kernel.fused:
         host = tilings.get(m.at.host)
         if host is None:
-            yield f"{m.func} is computed in {m.at.host}, which is not computed in this kernel"
+            yield f"{m.func}: its host {m.at.host} is not computed in this kernel; choose a stage that is"
             return
         if m.at.level is Level.BLOCK:
             blocks = len(host.of_kind(LoopKind.BLOCK))
             if m.at.host not in roots or m.at.depth != blocks:
-                yield f"{m.func} at BLOCK must be in a root, inside its {blocks} block loops"
+                yield (
+                    f"{m.func} at BLOCK needs a root stage as host, at the depth of all its block loops; "
+                    f"{m.at.host} has {blocks} block loops, and the depth is {m.at.depth}"
+                )
             continue
         if m.at.level is Level.MAINLOOP:
             continue  # `autosched.schedule.legality.mainloops`
         parent = by_func.get(m.at.host.func)
         least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(host)
         if kernel.mainloop_at is not None and kernel.mainloop_at.host == m.at.host:
-            least = max(least, kernel.mainloop_at.depth)  # what a thread computes for itself lasts for a step
+            least = max(least, kernel.mainloop_at.depth)  # registers of THREAD producers do not outlive a step
         if not least <= m.at.depth <= len(host.loops):
-            yield f"{m.func} at THREAD in {m.at.host} must be at a depth from {least} to {len(host.loops)}"
+            yield f"{m.func} at THREAD in {m.at.host}: depth {m.at.depth} must be in {least}..{len(host.loops)}"
         if m.at.host.func == m.func or _ancestor(by_func, m.at.host, m.func):
-            yield f"{m.func} is computed inside itself"
+            yield f"{m.func} is computed inside itself; choose a host outside of it"
             return
     for m in kernel.fused:
         if m.at.level is Level.THREAD:
             for reader in readers(bound, kernel, m.func):
                 if not _inside(by_func, reader, m):
-                    yield f"{reader} reads {m.func} outside {m.at.host}, where it is computed for one thread"
+                    yield (
+                        f"{reader} reads {m.func} outside its host {m.at.host}: registers are private to a thread; "
+                        f"compute {m.func} at BLOCK"
+                    )
 
 
 def readers(bound: BoundPipeline, kernel: Kernel, name: str) -> list[StageId]:
     """Return the stages with loops of their own that read a Func, directly or through inlined Funcs."""
     inlined = {i.func for i in kernel.inlined}
-    found = []
+    stages = []
     for t in kernel.tilings():
         if t.stage.func != name and name in transitive_sources(
             bound, bound.stage(t.stage.func, t.stage.number), inlined
         ):
-            found.append(t.stage)
-    return found
+            stages.append(t.stage)
+    return stages
 
 
 def transitive_sources(bound: BoundPipeline, stage: BoundStage, inlined: set[str]) -> set[str]:
-    """Return everything a stage reads, inlined Funcs looked through."""
-    found: set[str] = set()
+    """Return the inputs and Funcs that a stage reads, directly or through inlined Funcs."""
+    sources: set[str] = set()
     queue = list(stage.sources)
     while queue:
         name = queue.pop()
-        if name not in found:
-            found.add(name)
+        if name not in sources:
+            sources.add(name)
             if name in inlined:
                 queue += bound.funcs[name].stages[0].sources
-    return found
+    return sources
 
 
 def _ancestor(by_func: dict[str, FusedProducer], stage: StageId, name: str) -> bool:
@@ -126,7 +133,7 @@ def _ancestor(by_func: dict[str, FusedProducer], stage: StageId, name: str) -> b
 
 
 def _inside(by_func: dict[str, FusedProducer], reader: StageId, m: FusedProducer) -> bool:
-    """Whether a stage is the host itself or is computed, at some depth, inside the host at the Member's place."""
+    """Whether a stage is the host of a producer, or is computed inside the host at the producer's depth."""
     stage, steps = reader, 0
     while steps <= len(by_func):
         if stage == m.at.host:
@@ -140,28 +147,28 @@ def _inside(by_func: dict[str, FusedProducer], reader: StageId, m: FusedProducer
     return False
 
 
-def members_cover_their_region(plan: KernelPlan) -> Iterator[str]:
-    """The loops of a Member walk the region its host needs: exactly in registers, at least in shared memory."""
-    for nest, t in _member_nests(plan):
+def producers_cover_their_region(plan: KernelPlan) -> Iterator[str]:
+    """The loops of a producer cover the region that its host needs; in registers they match it exactly."""
+    for nest, t in _producer_nests(plan):
         allocation = plan.allocations[nest.stage.func]
         for d in nest.stage.loops:
             need, cover = nest.extents[d.name], t.extent(d.name)
             if allocation.level is Level.THREAD and not d.reduction and cover != need:
-                yield f"{t.stage} in registers needs exactly {need} points of {d.name}, its loops have {cover}"
+                yield f"{t.stage} at THREAD: its loops over {d.name} have {cover} points, it needs exactly {need}"
             elif cover < need:
-                yield f"{t.stage} needs {need} points of {d.name}, its loops cover {cover}"
+                yield f"{t.stage}: its loops over {d.name} cover {cover} of the {need} points that its consumers need"
         if allocation.level is Level.THREAD and t.of_kind(LoopKind.THREAD):
-            yield f"{t.stage} is computed inside one thread and cannot have thread loops"
+            yield f"{t.stage} at THREAD cannot have thread loops; make them serial"
 
 
-def stored_tiles_have_owners(plan: KernelPlan) -> Iterator[str]:
-    """Tiles of stored Members lie beside each other along block loops of their own, so that one block owns a point."""
+def materialised_tiles_have_owners(plan: KernelPlan) -> Iterator[str]:
+    """Each point of a materialised producer is owned by one block."""
     yield from plan.unowned.values()
 
 
-def stored_members_leave_nothing_out(plan: KernelPlan) -> Iterator[str]:
-    """What blocks own of their tiles is together all of a Func that is stored to global memory."""
-    for nest, _ in _member_nests(plan):
+def owned_points_cover_their_func(plan: KernelPlan) -> Iterator[str]:
+    """The owned points of all blocks cover a materialised producer."""
+    for nest, _ in _producer_nests(plan):
         owned = plan.owned.get(nest.stage.func)
         if owned is not None:
             problem = unowned_points(plan.bound.funcs[nest.stage.func], nest.low, nest.high, owned)
@@ -169,31 +176,38 @@ def stored_members_leave_nothing_out(plan: KernelPlan) -> Iterator[str]:
                 yield problem
 
 
-def _member_nests(plan: KernelPlan) -> list[tuple[Nest, StageTiling]]:
+def _producer_nests(plan: KernelPlan) -> list[tuple[Nest, StageTiling]]:
     tilings = {t.stage: t for m in plan.kernel.fused for t in m.tilings}
     groups = (*plan.steps, *plan.thread_nests)
     return [(n, tilings[n.id]) for g in groups for n in g if n.id in tilings]
 
 
-def thread_members_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
-    """THREAD members are small, written at their own points, and read at constants once loops are unrolled."""
+def thread_producers_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
+    """THREAD producers are small, write at their own point, and have constant indices after unrolling."""
     nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
     for m in plan.kernel.fused:
         if m.at.level is not Level.THREAD:
             continue
         allocation = plan.allocations[m.func]
-        if allocation.count * len(allocation.func.dtypes) > MAX_THREAD_ELEMENTS:
-            yield f"{m.func} would take {allocation.count} registers a thread, more than {MAX_THREAD_ELEMENTS}"
+        elements = allocation.count * len(allocation.func.dtypes)
+        if elements > MAX_THREAD_ELEMENTS:
+            yield (
+                f"{m.func} at THREAD takes {elements} registers per thread, the limit is {MAX_THREAD_ELEMENTS}; "
+                "compute it at BLOCK"
+            )
         if not all(is_private_tile(allocation.func, s) for s in allocation.func.nonempty_stages):
-            yield f"{m.func} writes at computed points and cannot live in registers"
+            yield f"{m.func} at THREAD must write at its own point, as registers have no run-time index; use BLOCK"
         for n in nests.values():
             if n.stage.func in plan.bound.consumers[m.func] and not _read_at_constants(plan, n, m.func, nests):
-                yield f"{n.id} reads {m.func} at an index that does not become constant by unrolling"
+                yield (
+                    f"{n.id} reads {m.func} in registers at an index that unrolling does not make constant; "
+                    f"compute {m.func} at BLOCK"
+                )
 
 
 def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
     allocation = plan.allocations[name]
-    passed_on = plan.inlined & plan.bound.consumers[name]
+    inlined = plan.inlined & plan.bound.consumers[name]
     constant = {loop.name for loop in _unrolled_loops(n, nests)}
     start = n.point()
     queue: list[tuple[BoundStage, dict[str, ix.Index]]] = [(n.stage, start)]
@@ -201,7 +215,7 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
     while queue:
         stage, at = queue.pop()
         for f in stage.footprints:
-            if f.source == stage.func or (f.source != name and f.source not in passed_on):
+            if f.source == stage.func or (f.source != name and f.source not in inlined):
                 continue
             func = plan.bound.funcs[f.source]
             choices = [[ix.substitute(i, at) for i in dim] for dim in f.dims]
@@ -223,10 +237,10 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
 
 
 def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
-    """A kernel's unrolled loops, THREAD members inside each other's included, do not repeat code without end.
+    """The unrolled loops of a kernel, nested THREAD producers included, have a limited number of loads.
 
-    Compilers take minutes for tens of thousands of loads in one kernel, twice where it has an interior of its own. The
-    terms of a nest that is computed in steps are not counted: what they repeat is limited by itself.
+    Compilers take minutes for tens of thousands of loads in one kernel. Loop partitioning doubles that. The terms of a
+    mainloop do not count, because `autosched.schedule.policy.unrolls_reduction` limits them.
     """
     nests = {n.id: n for g in (*plan.steps, *plan.thread_nests) for n in g}
     copies = {n.id: math.prod(loop.extent for loop in _unrolled_loops(n, nests)) for n in nests.values()}
@@ -234,20 +248,20 @@ def unrolled_code_is_small(plan: KernelPlan) -> Iterator[str]:
     if sum(loads.values()) > max(MAX_UNROLLED_LOADS, _fewest_loads(plan)):
         most = max(loads, key=loads.__getitem__)
         yield (
-            f"unrolled, the kernel would have {sum(loads.values())} loads, more than {MAX_UNROLLED_LOADS}; "
-            f"{loads[most]} of them are in {copies[most]} copies of {most}"
+            f"the unrolled kernel has {sum(loads.values())} loads, the limit is {MAX_UNROLLED_LOADS}: "
+            f"{loads[most]} are in {copies[most]} copies of {most}; use shorter serial loops or fuse fewer producers"
         )
 
 
 def _fewest_loads(plan: KernelPlan) -> int:
-    """Return the loads of a kernel that no other schedule divides further: of a single stage, in one copy."""
+    """Return the loads of a kernel with a single stage, in one copy, which no schedule reduces; 0 for other kernels."""
     (first, *others) = [n for g in (*plan.steps, *plan.thread_nests) for n in g]
     return 0 if others else sum(first.stage.load_counts.values())
 
 
 def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
-    """Return the loops around a stage, inside its thread, that are unrolled."""
-    found: list[NestLoop] = []
+    """Return the unrolled loops around a stage inside its thread."""
+    loops: list[NestLoop] = []
     current: Nest | None = n
     depth = len(n.loops)
     while current is not None:
@@ -257,9 +271,9 @@ def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
             LoopKind.SERIAL: current.unrolls_points,
             LoopKind.REDUCTION: current.unrolls_terms and not current.mainloop_count,
         }
-        walked = current.walked
-        found += [p for p in current.loops[:depth] if unrolled.get(p.kind, False) and p not in walked]
+        outer = current.walked
+        loops += [p for p in current.loops[:depth] if unrolled.get(p.kind, False) and p not in outer]
         if at is None or not in_thread:
             break
         current, depth = nests.get(at.host), at.depth
-    return found
+    return loops

@@ -1,6 +1,6 @@
-"""Is a schedule legal for a pipeline, its shapes and a target? Small named checks, exact integers, reasons.
+"""Legality of a schedule for a pipeline, its shapes and a target: named checks that give reasons.
 
-The same checks serve the search, loaded files and every compilation.
+The search, loaded files and every compilation use the same checks.
 """
 
 from __future__ import annotations
@@ -43,77 +43,85 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     row_scans.steps_enclose_rows,
     fused_producers.levels_are_supported,
     fused_producers.tile_alignments_are_valid,
-    fused_producers.stored_members_own_points,
+    fused_producers.materialised_producers_are_pure,
     fused_producers.consumers_are_inside_host,
     warp_reductions.warp_reductions_are_associative,
     warp_reductions.lanes_cover_all_terms,
     mainloops.mainloop_has_one_consumer,
-    mainloops.windows_slide_under_one_definition,
+    mainloops.sliding_window_has_one_pure_root,
     mainloops.mainloop_outputs_are_register_blocked,
     mainloops.epilogue_reads_register_tile,
-    mainloops.stream_members_are_read_in_steps,
+    mainloops.mainloop_producers_are_read_in_their_step,
     mainloops.double_buffers_are_copies,
-    mainloops.asynchronous_members_are_copies,
+    mainloops.async_copies_are_cache_reads,
 )
-"""Checks that need no regions; the others rely on them."""
+"""Checks without region inference; the checks on plans rely on them."""
+
+PLAN_CHECKS: tuple[Callable[[KernelPlan], Iterator[str]], ...] = (
+    fused_producers.producers_cover_their_region,
+    fused_producers.materialised_tiles_have_owners,
+    fused_producers.owned_points_cover_their_func,
+    fused_producers.thread_producers_stay_in_registers,
+    fused_producers.unrolled_code_is_small,
+    warp_reductions.lanes_fit_one_warp,
+)
+"""Checks on the plan of a kernel, in order; each relies on the ones before it."""
 
 
 def validate(bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
     """Raise unless a schedule is legal.
 
     Raises:
-        ScheduleError: With all reasons found, each naming kernel, stage and what would be legal.
+        ScheduleError: With the reasons, which name kernel, stage and a legal choice.
     """
-    found = violations(bound, schedule, target)
-    if found:
-        raise ScheduleError(f"illegal schedule for {bound.pipeline.name!r} on {target.name}: " + "; ".join(found))
+    reasons = violations(bound, schedule, target)
+    if reasons:
+        raise ScheduleError(f"illegal schedule for {bound.pipeline.name!r} on {target.name}: " + "; ".join(reasons))
 
 
 def violations(bound: BoundPipeline, schedule: Schedule, target: Target) -> list[str]:
-    """Return why a schedule is illegal; empty when it is legal."""
-    bound, own = bound.rewritten, bound.root_pipeline.pipeline.hash
-    if schedule.pipeline_hash != own:
+    """Return why a schedule is illegal, empty if it is legal."""
+    bound, expected = bound.rewritten, bound.root_pipeline.pipeline.hash
+    if schedule.pipeline_hash != expected:
         return [
             f"it was made for another pipeline ({schedule.pipeline_hash[:12]}, "
-            f"this one is {own[:12]}); make a new one with autosched.schedule"
+            f"this one is {expected[:12]}); make a new one with autosched.schedule"
         ]
     problem = rewrite_error(bound, schedule)
     if problem:
         return [problem]
     bound = apply_rewrites(bound, schedule)
     kernels = list(enumerate(schedule.kernels))
-    staged = [insert_cache_reads(bound, kernel.cache_reads) for kernel in schedule.kernels]
-    found = [f"kernel {k}: {r}" for k, kernel in kernels for r in dataflow.stages_exist(staged[k], kernel, target)]
-    if found:
-        return found
-    found = list(dataflow.every_stage_is_computed(bound, schedule))
-    found += [f"kernel {k}: {r}" for k, kernel in kernels for r in kernel_violations(bound, kernel, target)]
-    if not found:
-        found += resources.workspace_fits(bound, schedule, target)
-    return found
+    cached = [insert_cache_reads(bound, kernel.cache_reads) for kernel in schedule.kernels]
+    reasons = [f"kernel {k}: {r}" for k, kernel in kernels for r in dataflow.stages_exist(cached[k], kernel, target)]
+    if reasons:
+        return reasons
+    reasons = list(dataflow.every_stage_is_computed(bound, schedule))
+    reasons += [f"kernel {k}: {r}" for k, kernel in kernels for r in kernel_violations(bound, kernel, target)]
+    if not reasons:
+        reasons += resources.workspace_fits(bound, schedule, target)
+    return reasons
 
 
 def kernel_violations(
     bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None = None
 ) -> list[str]:  # fmt: skip
-    """Return why one kernel is illegal, whatever the others are; its plan is made if it is not given."""
+    """Return why one kernel is illegal by itself, empty if it is legal; ``plan`` is made if it is None."""
     bound = insert_cache_reads(bound.rewritten, kernel.cache_reads)
-    return list(cached_plan(bound, kernel, target, lambda: tuple(_kernel_reasons(bound, kernel, target, plan))))
+    return list(cached_plan(bound, kernel, target, lambda: tuple(_check_kernel(bound, kernel, target, plan))))
 
 
-def _kernel_reasons(bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None) -> list[str]:
+def _check_kernel(bound: BoundPipeline, kernel: Kernel, target: Target, plan: KernelPlan | None) -> list[str]:
     for check in WELL_FORMED:
-        found = list(check(bound, kernel, target))
-        if found:
-            return found
+        reasons = list(check(bound, kernel, target))
+        if reasons:
+            return reasons
     try:
         plan = plan or plan_kernel(bound, kernel)
     except ScheduleError as e:
         return [str(e)]
-    found = list(fused_producers.members_cover_their_region(plan))
-    found = found or list(fused_producers.stored_tiles_have_owners(plan))
-    found = found or list(fused_producers.stored_members_leave_nothing_out(plan))
-    found = found or list(fused_producers.thread_members_stay_in_registers(plan))
-    found = found or list(fused_producers.unrolled_code_is_small(plan))
-    found = found or list(warp_reductions.lanes_fit_one_warp(plan))
-    return found or list(resources.threads_fit(plan, target)) + list(resources.shared_memory_fits(plan, target))
+    for plan_check in PLAN_CHECKS:
+        reasons = list(plan_check(plan))
+        if reasons:
+            return reasons
+    return [*resources.threads_fit(plan, target), *resources.shared_memory_fits(plan, target)]

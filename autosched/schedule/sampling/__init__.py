@@ -1,4 +1,4 @@
 """Random legal schedules, for tests, fuzzing and training data.
 
-Begin with `random_schedule.sample_schedule`; the other modules propose one kind of kernel each.
+Start with `random_schedule.sample_schedule`; the other modules propose one kind of kernel each.
 """

@@ -1,4 +1,4 @@
-"""Random legal schedules: uniform over compute locations, then over tilings; what was rejected is counted."""
+"""Random legal schedules: uniform over compute locations, then over tilings, with statistics of rejections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autosched.schedule.legality.fused_producers import thread_depth, transitive
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sampling.mainloop import random_mainloop, random_register_blocking
-from autosched.schedule.sampling.row_scans import TOGETHER_SHARE, scan_loops, tiled_loops
+from autosched.schedule.sampling.row_scans import SPLIT_SHARE, scan_loops, tiled_loops
 from autosched.schedule.sampling.sliding_window import random_sliding_window
 from autosched.schedule.sampling.warp_reduction import Lanes, random_warp_reduction
 from autosched.schedule.tilings import (
@@ -25,9 +25,9 @@ from autosched.schedule.tilings import (
     fusable_roots,
     inlined_calls,
     loop_sizes,
-    member_tiling,
     random_factorisation,
-    thread_tiling,
+    random_producer_tiling,
+    random_thread_tiling,
 )
 from autosched.schedule.types import (
     ComputeAt,
@@ -47,21 +47,21 @@ from autosched.target import Target
 
 MAX_INLINED_LOADS = 400
 TRIES = 12
-STREAMED_SHARE = 0.5
-"""Share of the kernels of which reductions are computed in steps, if they have any."""
+MAINLOOP_SHARE = 0.5
+"""Share of the kernels with a mainloop, if one is legal."""
 SLIDING_SHARE = 0.4
-"""Share of the kernels, but for those in steps, that walk a dimension of their root, if windows may slide along it."""
-ACROSS_SHARE = 0.8
-"""Share of the kernels in which lanes share the terms of some reductions, if there are any and they may."""
-STORED_SHARE = 0.7
-"""Share of the Funcs that several kernels read, or the caller, that may be computed in the blocks of one of them."""
-STAGED_SHARE = 0.4
-"""Share of the kernels that get a copy of a source, if it fits."""
+"""Kernels without a mainloop get a sliding window if their draw is below this and one is legal."""
+WARP_REDUCTION_SHARE = 0.8
+"""Share of the kernels with warp reductions, if these are legal."""
+MATERIALISED_SHARE = 0.7
+"""Share of the outputs, and of Funcs that several kernels read, that may be materialised by one of these kernels."""
+CACHE_READ_SHARE = 0.4
+"""Share of the kernels with a cache read, if one is legal."""
 
 
 @dataclass
 class SampleStats:
-    """How often each level was chosen and offered, and why candidates were rejected."""
+    """Counts of the levels that were chosen and offered, and of the reasons for rejections."""
 
     chosen: Counter[str] = field(default_factory=Counter)
     offered: Counter[str] = field(default_factory=Counter)
@@ -79,16 +79,16 @@ def sample_schedule(
         target: Device limits.
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
-        varied: Whether tiles in shared memory are aligned, sources copied and Members stored at random, too.
-        lanes: Which reductions lanes may share, on devices that have such.
+        varied: Whether to draw tile alignments, cache reads, materialised producers, mainloops and sliding windows.
+        lanes: Candidates for warp reductions, on devices with warps.
 
     Raises:
-        ScheduleError: If even computing everything at root is illegal on the target (a bug, or far too large).
+        ScheduleError: If no schedule of a Func is legal on the target, as for arrays that are far too large.
     """
     schedule = _Sampler(bound, target, rng, stats or SampleStats(), varied, lanes).run()
-    found = violations(bound, schedule, target)
-    if found:
-        raise ScheduleError("; ".join(found))
+    reasons = violations(bound, schedule, target)
+    if reasons:
+        raise ScheduleError("; ".join(reasons))
     return schedule
 
 
@@ -97,11 +97,11 @@ class _Draft:
     """A kernel under construction."""
 
     roots: tuple[Root, ...]
-    members: list[FusedProducer] = field(default_factory=list)
+    fused: list[FusedProducer] = field(default_factory=list)
 
 
 class _Sampler:
-    """Places Funcs from outputs to inputs, so that every consumer is placed before its producer."""
+    """Draws a compute location for each Func, consumers before producers."""
 
     def __init__(
         self, bound: BoundPipeline, target: Target, rng: np.random.Generator, stats: SampleStats, varied: bool,
@@ -120,69 +120,68 @@ class _Sampler:
         for func in reversed(list(self.bound.funcs.values())):
             self._place(func)
         for draft in self.drafts if self.varied else ():
-            self._stage_a_source(draft)
-        kernels = [self._across(self._kernel(d)) for d in reversed(self.drafts)]
-        return Schedule.for_pipeline(self.bound, self._streamed(kernels) if self.varied else kernels)
+            self._try_cache_read(draft)
+        kernels = [self._with_warp_reductions(self._kernel(d)) for d in reversed(self.drafts)]
+        return Schedule.for_pipeline(self.bound, self._with_mainloops(kernels) if self.varied else kernels)
 
-    def _across(self, kernel: Kernel) -> Kernel:
-        """Let lanes share reductions, now and then."""
-        if self.lanes == "none" or self.rng.random() >= ACROSS_SHARE:
+    def _with_warp_reductions(self, kernel: Kernel) -> Kernel:
+        if self.lanes == "none" or self.rng.random() >= WARP_REDUCTION_SHARE:
             return kernel
         bound = insert_cache_reads(self.bound, kernel.cache_reads)
         return random_warp_reduction(bound, kernel, self.target, self.rng, self.lanes) or kernel
 
-    def _streamed(self, kernels: Sequence[Kernel]) -> list[Kernel]:
-        """Compute some reductions in steps, now and then together with the kernel after them that reads the sums."""
-        found: list[Kernel] = []
+    def _with_mainloops(self, kernels: Sequence[Kernel]) -> list[Kernel]:
+        """Return kernels with random mainloops and sliding windows; an epilogue may join the kernel of a mainloop."""
+        result: list[Kernel] = []
         for k in kernels:
-            if found and self.rng.random() < STREAMED_SHARE:
-                both = random_register_blocking(self.bound, found[-1], k)
-                held = None if both is None else random_mainloop(self.bound, both, self.target, self.rng)
-                if held is not None:
-                    found[-1] = held
+            if result and self.rng.random() < MAINLOOP_SHARE:
+                blocked = random_register_blocking(self.bound, result[-1], k)
+                both = None if blocked is None else random_mainloop(self.bound, blocked, self.target, self.rng)
+                if both is not None:
+                    result[-1] = both
                     continue
             drawn = self.rng.random()
-            streamed = random_mainloop(self.bound, k, self.target, self.rng) if drawn < STREAMED_SHARE else None
-            if streamed is None and drawn < SLIDING_SHARE:
-                streamed = random_sliding_window(self.bound, k, self.target, self.rng)
-            found.append(k if streamed is None else streamed)
-        return found
+            stepped = random_mainloop(self.bound, k, self.target, self.rng) if drawn < MAINLOOP_SHARE else None
+            if stepped is None and drawn < SLIDING_SHARE:
+                stepped = random_sliding_window(self.bound, k, self.target, self.rng)
+            result.append(k if stepped is None else stepped)
+        return result
 
     def _kernel(
-        self, draft: _Draft, members: Sequence[FusedProducer] | None = None, inlined: set[str] | None = None
+        self, draft: _Draft, fused: Sequence[FusedProducer] | None = None, inlined: set[str] | None = None
     ) -> Kernel:
-        found = draft.members if members is None else list(members)
-        chosen = self.inlined if inlined is None else inlined
-        bound = insert_cache_reads(self.bound, (s for m in found if (s := cached_source(m.func)) is not None))
+        fused = draft.fused if fused is None else fused
+        inlined = self.inlined if inlined is None else inlined
+        bound = insert_cache_reads(self.bound, (s for m in fused if (s := cached_source(m.func)) is not None))
         order = list(bound.funcs)
-        tilings = [r.tiling for r in draft.roots] + [t for m in found for t in m.tilings]
-        calls = inlined_calls(bound, [t.stage for t in tilings], chosen)
+        tilings = [r.tiling for r in draft.roots] + [t for m in fused for t in m.tilings]
+        calls = inlined_calls(bound, [t.stage for t in tilings], inlined)
         return Kernel(
             draft.roots,
-            tuple(sorted(found, key=lambda m: order.index(m.func))),
+            tuple(sorted(fused, key=lambda m: order.index(m.func))),
             tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
         )
 
     def _place(self, func: BoundFunc) -> None:
         options = [Level.ROOT]
-        homes = self._homes(func)
+        readers = self._readers(func)
         if not func.is_output and func.consumers:
-            if func.is_pure and not func.undefined and self._inlining_is_bearable(func):
+            if func.is_pure and not func.undefined and self._inlining_is_cheap(func):
                 options.append(Level.INLINE)
-            if len(homes) == 1:
+            if len(readers) == 1:
                 options += [Level.BLOCK, Level.THREAD]
-        wanted = self.varied and homes and func.is_pure and (func.is_output or len(homes) > 1)
-        if wanted and self.rng.random() < STORED_SHARE:
-            options.append(Level.BLOCK)  # in the first kernel that reads it, and stored for the others
+        materialise = self.varied and readers and func.is_pure and (func.is_output or len(readers) > 1)
+        if materialise and self.rng.random() < MATERIALISED_SHARE:
+            options.append(Level.BLOCK)  # in the first kernel that reads it, materialised for the rest
         for level in options:
             self.stats.offered[level.name] += 1
         for k in self.rng.permutation(len(options)):
-            if self._try(func, options[k], homes):
+            if self._try(func, options[k], readers):
                 self.stats.chosen[options[k].name] += 1
                 return
-        raise ScheduleError(f"no legal place for {func.name}")
+        raise ScheduleError(f"no legal compute location for {func.name} on {self.target.name}")
 
-    def _homes(self, func: BoundFunc) -> list[_Draft]:
+    def _readers(self, func: BoundFunc) -> list[_Draft]:
         """Return the kernels that read a Func, directly or through inlined Funcs."""
         return [
             d for d in self.drafts
@@ -193,27 +192,27 @@ class _Sampler:
         ]  # fmt: skip
 
     def _stages(self, d: _Draft) -> list[StageId]:
-        return [r.tiling.stage for r in d.roots] + [t.stage for m in d.members for t in m.tilings]
+        return [r.tiling.stage for r in d.roots] + [t.stage for m in d.fused for t in m.tilings]
 
-    def _inlining_is_bearable(self, func: BoundFunc) -> bool:
+    def _inlining_is_cheap(self, func: BoundFunc) -> bool:
         trial = self.inlined | {func.name}
         return all(call_chain(self.bound, self._stages(d), trial) <= MAX_INLINED_LOADS for d in self.drafts)
 
-    def _try(self, func: BoundFunc, level: Level, homes: Sequence[_Draft]) -> bool:
+    def _try(self, func: BoundFunc, level: Level, readers: Sequence[_Draft]) -> bool:
         match level:
             case Level.ROOT:
                 return self._try_root(func)
             case Level.INLINE:
                 return self._try_inline(func)
             case Level.BLOCK:
-                stored = func.is_output or len(homes) > 1
-                return self._try_member(func, homes[-1], self._block_place(homes[-1]), stored=stored)
+                materialised = func.is_output or len(readers) > 1
+                return self._try_fuse(func, readers[-1], self._at_block(readers[-1]), materialised=materialised)
             case _:
-                place = self._thread_place(func, homes[0])
-                return place is not None and self._try_member(func, homes[0], place)
+                at = self._at_thread(func, readers[0])
+                return at is not None and self._try_fuse(func, readers[0], at)
 
     def _try_inline(self, func: BoundFunc) -> bool:
-        """Inlining may spoil a Member that was legal (its reads are no longer constant), so kernels are checked."""
+        """Inline a Func if all kernels stay legal; reads of THREAD producers may lose their constant indices."""
         trial = self.inlined | {func.name}
         for d in self.drafts:
             kernel = self._kernel(d, inlined=trial)
@@ -236,14 +235,14 @@ class _Sampler:
         return True
 
     def _root(self, func: BoundFunc, group: Sequence[BoundStage], plain: bool) -> tuple[Root, ...]:
-        """Draw loops for the first stage of a group; the others share its points and put their terms anywhere."""
+        """Draw loops for the first stage of a group; later stages share its points, with reduction loops anywhere."""
         sizes = loop_sizes(func, group[0], func.extents)
         if plain:
             return tuple(Root(StageTiling(StageId(func.name, s.number), _plain(func, s))) for s in group)
         if group[0].steps:
-            rows = self.rng.random() < TOGETHER_SHARE
-            divided = self._split(tiled_loops(self.rng, group[0], rows=rows), sizes)
-            scan = scan_loops(self.rng, group[0], sizes, divided, rows=rows)
+            rows = self.rng.random() < SPLIT_SHARE
+            split = self._split(tiled_loops(self.rng, group[0], rows=rows), sizes)
+            scan = scan_loops(self.rng, group[0], sizes, split, rows=rows)
             return (Root(StageTiling(StageId(func.name, group[0].number), scan)),)
         tiled = [d.name for d in group[0].loops if d.parallel and (not d.reduction or self.rng.random() < 0.8)]
         blocks, threads, serial = self._split(tiled, sizes)
@@ -255,7 +254,7 @@ class _Sampler:
         return tuple(roots)
 
     def _split(self, dims: Sequence[str], sizes: Mapping[str, int]) -> tuple[list[Loop], list[Loop], list[Loop]]:
-        """Draw serial and thread extents for each dimension; blocks are what remains."""
+        """Draw serial and thread extents for each dimension; block extents are the quotients."""
         threads: list[Loop] = []
         serial: list[Loop] = []
         blocks: list[tuple[int, Loop]] = []
@@ -282,25 +281,25 @@ class _Sampler:
         return [loops[k] for k in self.rng.permutation(len(loops))]
 
     def _interleave(self, serial: list[Loop], terms: list[Loop]) -> list[Loop]:
-        """Mix serial and reduction loops, the latter keeping their order."""
+        """Insert serial loops at random among reduction loops, which keep their order."""
         mixed = list(terms)
         for loop in serial:
             mixed.insert(int(self.rng.integers(0, len(mixed) + 1)), loop)
         return mixed
 
-    def _block_place(self, d: _Draft) -> ComputeAt:
+    def _at_block(self, d: _Draft) -> ComputeAt:
         host = d.roots[int(self.rng.integers(len(d.roots)))].tiling
         return ComputeAt(Level.BLOCK, host.stage, len(host.of_kind(LoopKind.BLOCK)))
 
-    def _thread_place(self, func: BoundFunc, d: _Draft) -> ComputeAt | None:
-        """Draw a depth inside the innermost nest that holds all readers."""
+    def _at_thread(self, func: BoundFunc, d: _Draft) -> ComputeAt | None:
+        """Draw a depth inside the innermost stage that contains all readers."""
         if not all(is_private_tile(func, s) for s in func.nonempty_stages):
             return None
-        by_func = {m.func: m for m in d.members}
-        tilings = {t.stage: t for t in [r.tiling for r in d.roots] + [t for m in d.members for t in m.tilings]}
+        by_func = {m.func: m for m in d.fused}
+        tilings = {t.stage: t for t in [r.tiling for r in d.roots] + [t for m in d.fused for t in m.tilings]}
 
         def chain(stage: StageId) -> list[tuple[StageId, int]]:
-            """The stage and its hosts, innermost first, with the depth at which each contains the one before."""
+            """Return the stage and its hosts, innermost first, with the depth of the previous one in each."""
             links = [(stage, len(tilings[stage].loops))]
             while (m := by_func.get(links[-1][0].func)) is not None and m.at.level is Level.THREAD:
                 links.append((m.at.host, m.at.depth))
@@ -319,13 +318,13 @@ class _Sampler:
         least = 0 if parent is not None and parent.at.level is Level.THREAD else thread_depth(tilings[host])
         return ComputeAt(Level.THREAD, host, int(self.rng.integers(least, most + 1))) if least <= most else None
 
-    def _try_member(self, func: BoundFunc, d: _Draft, at: ComputeAt, *, stored: bool = False) -> bool:
+    def _try_fuse(self, func: BoundFunc, d: _Draft, at: ComputeAt, *, materialised: bool = False) -> bool:
         stages = func.nonempty_stages
         order = self._storage_order(func, at.level)
         tilings = tuple(StageTiling(StageId(func.name, s.number), _terms(s)) for s in stages)
-        probe = FusedProducer(tilings, at, order, stored, self._aligned(func, at.level))
+        probe = FusedProducer(tilings, at, order, materialised, self._alignment(func, at.level))
         try:
-            plan = plan_kernel(self.bound, self._kernel(d, [*d.members, probe]))
+            plan = plan_kernel(self.bound, self._kernel(d, [*d.fused, probe]))
             problem = next(iter(plan.unowned.values()), "")
         except ScheduleError as e:
             problem = str(e)
@@ -333,41 +332,41 @@ class _Sampler:
             self.stats.rejected[f"{at.level.name}: {problem}"] += 1
             return False
         extents = dict(zip(order, plan.allocations[func.name].extents, strict=True))
-        rejected = ""
+        reason = ""
         for _ in range(TRIES):
             drawn = []
             for s in stages:
                 if at.level is Level.BLOCK:
-                    loops = member_tiling(self.rng, func, s, extents, plan.block, self.target)
+                    loops = random_producer_tiling(self.rng, func, s, extents, plan.block, self.target)
                 else:
-                    loops = thread_tiling(self.rng, s, extents)
+                    loops = random_thread_tiling(self.rng, s, extents)
                 drawn.append(StageTiling(StageId(func.name, s.number), loops))
-            member = replace(probe, tilings=tuple(drawn))
-            before, rejected = rejected, self._illegal(self._kernel(d, [*d.members, member]), at.level.name)
-            if not rejected:
-                d.members.append(member)
+            producer = replace(probe, tilings=tuple(drawn))
+            previous, reason = reason, self._illegal(self._kernel(d, [*d.fused, producer]), at.level.name)
+            if not reason:
+                d.fused.append(producer)
                 return True
-            if rejected == before:
-                break  # it has nothing to do with the tiling
+            if reason == previous:
+                break  # the reason does not depend on the tiling
         return False
 
-    def _aligned(self, func: BoundFunc, level: Level) -> TileAlignment | None:
-        """Draw the columns at which the rows of a tile in shared memory begin, most often any."""
+    def _alignment(self, func: BoundFunc, level: Level) -> TileAlignment | None:
+        """Draw the alignment of a tile in shared memory, most often None."""
         if not self.varied or level is not Level.BLOCK or not func.dims or self.rng.random() < 0.6:
             return None
         multiple = int(self.rng.choice((2, 4, 8)))
         return TileAlignment(multiple, int(self.rng.integers(multiple)))
 
-    def _stage_a_source(self, d: _Draft) -> None:
-        """Put a copy of something that a kernel reads from global memory into shared memory, now and then."""
+    def _try_cache_read(self, d: _Draft) -> None:
+        """Add a cache read of a random source of a kernel, with probability `CACHE_READ_SHARE`."""
         kernel = self._kernel(d)
         inside = {*kernel.root_funcs, *(m.func for m in kernel.fused), *(i.func for i in kernel.inlined)}
         outside = sorted(sources_of(self.bound, kernel) - inside)
-        if outside and self.rng.random() < STAGED_SHARE:
+        if outside and self.rng.random() < CACHE_READ_SHARE:
             source = outside[int(self.rng.integers(len(outside)))]
-            copy = insert_cache_reads(self.bound, [source]).funcs[cache_name(source)]
-            if copy.dims:
-                self._try_member(copy, d, self._block_place(d))
+            cache_read = insert_cache_reads(self.bound, [source]).funcs[cache_name(source)]
+            if cache_read.dims:
+                self._try_fuse(cache_read, d, self._at_block(d))
 
     def _storage_order(self, func: BoundFunc, level: Level) -> tuple[str, ...]:
         if level is Level.THREAD or self.rng.random() < 0.7:
@@ -378,11 +377,11 @@ class _Sampler:
         return not self._illegal(kernel, label)
 
     def _illegal(self, kernel: Kernel, label: str) -> str:
-        """Return the first rule that a kernel breaks; empty if it breaks none."""
-        found = kernel_violations(self.bound, kernel, self.target)
-        if found:
-            self.stats.rejected[f"{label}: {found[0]}"] += 1
-        return found[0] if found else ""
+        """Return the first reason why a kernel is illegal, empty if it is legal."""
+        reasons = kernel_violations(self.bound, kernel, self.target)
+        if reasons:
+            self.stats.rejected[f"{label}: {reasons[0]}"] += 1
+        return reasons[0] if reasons else ""
 
 
 def _terms(stage: BoundStage) -> tuple[Loop, ...]:
@@ -390,7 +389,7 @@ def _terms(stage: BoundStage) -> tuple[Loop, ...]:
 
 
 def _plain(func: BoundFunc, stage: BoundStage) -> tuple[Loop, ...]:
-    """One point a thread, one thread a block: slow, but legal wherever anything is; of a scan, one row a thread."""
+    """Return loops with one thread per block and one point, or row of a scan, per thread: legal if anything is."""
     sizes = loop_sizes(func, stage, func.extents)
     return (
         *(Loop(d.name, LoopKind.BLOCK, sizes[d.name]) for d in stage.loops if not d.reduction and d.parallel),

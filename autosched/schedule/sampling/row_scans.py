@@ -1,4 +1,4 @@
-"""Random loops of scans over rows: steps that each thread, a block, or launches of the kernel go through."""
+"""Random loops of scans over rows, with steps that threads, blocks or launches iterate."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, in_step, step_cou
 from autosched.schedule.types import Loop, LoopKind
 
 LAUNCHED_SHARE = 0.4
-"""Share of the scans that are launched step by step, if the steps are few enough."""
-TOGETHER_SHARE = 0.8
-"""Share of the others of which a block goes through the steps together."""
+"""Share of the split scans with one launch per step, if the steps are at most `MOST_LAUNCHES`."""
+SPLIT_SHARE = 0.8
+"""Share of the scans whose rows are split over threads."""
 
 
 def tiled_loops(rng: np.random.Generator, stage: BoundStage, *, rows: bool) -> list[str]:
-    """Return the loops of a scan that blocks and threads divide; ``rows`` for those within a step, too."""
+    """Return the loops of a scan to split over blocks and threads, with ``rows`` also those within a step."""
     inside = in_step(stage) if rows else frozenset()
-    own = (d for d in stage.loops if d.parallel or d.name in inside)
-    return [d.name for d in own if not d.reduction or rng.random() < 0.8]
+    parallel = (d for d in stage.loops if d.parallel or d.name in inside)
+    return [d.name for d in parallel if not d.reduction or rng.random() < 0.8]
 
 
 def scan_loops(
     rng: np.random.Generator, stage: BoundStage, sizes: dict[str, int],
-    divided: tuple[Sequence[Loop], Sequence[Loop], Sequence[Loop]], *, rows: bool,
+    split: tuple[Sequence[Loop], Sequence[Loop], Sequence[Loop]], *, rows: bool,
 ) -> tuple[Loop, ...]:  # fmt: skip
     """Return loops of a scan.
 
     Args:
         rng: Source of randomness.
         stage: The scan.
-        sizes: Points of its loops.
-        divided: Block, thread and serial loops of what is divided.
-        rows: Whether loops within a step are among these.
+        sizes: Sizes of its loops.
+        split: Block, thread and serial loops of the split dimensions.
+        rows: Whether loops within a step are split.
     """
-    blocks, threads, serial = divided
+    blocks, threads, serial = split
     named = {p.dim for p in blocks}
     steps = [Loop(d, LoopKind.REDUCTION, sizes[d]) for d in stage.steps]
     left = [d for d in stage.loops if d.name not in named]
@@ -49,14 +49,14 @@ def scan_loops(
         return (*steps, *blocks, *threads, *_after(rng, terms, serial, set()))
     inside = in_step(stage)
     rest = [Loop(p.dim, LoopKind.SERIAL, p.extent) for p in blocks if p.dim in inside and p.extent > 1]
-    apart = [p for p in blocks if p.dim not in inside]
+    independent = [p for p in blocks if p.dim not in inside]
     early = [p for p in rest if rng.random() < 0.7]  # neighbouring threads then have neighbouring points
     inner = _after(rng, terms, [*serial, *(p for p in rest if p not in early)], set())
-    return (*apart, *steps, *early, *threads, *inner)
+    return (*independent, *steps, *early, *threads, *inner)
 
 
 def _after(rng: np.random.Generator, terms: list[Loop], points: Sequence[Loop], steps: set[str]) -> list[Loop]:
-    """Mix loops over points into those over terms, which keep their order, none of them outside a loop over steps."""
+    """Insert loops over points at random among those over terms, inside the loops over steps."""
     mixed = list(terms)
     first = 1 + max((k for k, p in enumerate(mixed) if p.dim in steps), default=-1)
     for loop in points:

@@ -1,4 +1,4 @@
-"""Random schedules of kernels that walk a dimension of their root, with windows that slide along it."""
+"""Random sliding windows: a serial loop over blocks of a root, with rolling buffers of its sources."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.schedule.legality.fused_producers import readers, transitive_sources
 from autosched.schedule.legality.validate import kernel_violations
-from autosched.schedule.sampling.mainloop import at_mainloop, varies_in_mainloop
+from autosched.schedule.sampling.mainloop import at_mainloop, may_move_to_mainloop, with_random_buffering
 from autosched.schedule.types import ComputeAt, Kernel, Level, Loop, LoopKind, Root, StageTiling
 from autosched.target import Target
 
 MORE_SHARE = 0.7
-"""How often one more of what is read gets a window, once one has."""
+"""Probability of one more rolling buffer after the first."""
 AHEAD_SHARE = 0.5
-"""Share of the kernels whose rows come in a step ahead, where that is legal; half of these past registers."""
+"""Share of the kernels with double buffering, half of them with async copies, if that is legal."""
 
 
 def random_sliding_window(
     bound: BoundPipeline, kernel: Kernel, target: Target, rng: np.random.Generator
 ) -> Kernel | None:
-    """Return a kernel that walks a dimension of its root and slides windows of some of what is read there.
+    """Return a kernel with a sliding window along a dimension of its root.
 
     Args:
         bound: The pipeline.
-        kernel: A legal kernel without MAINLOOP Members.
+        kernel: A legal kernel without MAINLOOP producers.
         target: Device limits.
         rng: Source of randomness.
 
     Returns:
-        None if the root is not one pure Func, or no window fits.
+        None if the root is not one pure Func, or no sliding window is legal.
     """
     first = kernel.roots[0].tiling
     if kernel.mainloop_at is not None or len(kernel.roots) > 1 or not bound.funcs[first.stage.func].is_pure:
@@ -41,26 +41,22 @@ def random_sliding_window(
     dims = [p.dim for p in first.of_kind(LoopKind.BLOCK) if p.extent > 1]
     if not dims:
         return None
-    tiling, at = _walking(first, str(rng.choice(dims)), rng)
-    moved = [replace(m, at=_inside(m.at, at)) for m in kernel.fused]
-    found = replace(kernel, roots=(Root(tiling),), fused=tuple(moved))
+    tiling, at = _random_steps(first, str(rng.choice(dims)), rng)
+    fused = [replace(m, at=_inside(m.at, at)) for m in kernel.fused]
+    result = replace(kernel, roots=(Root(tiling),), fused=tuple(fused))
     changed = False
     while not changed or rng.random() < MORE_SHARE:
-        wider = _with_one_more(bound, found, at, target, rng)
-        if wider is None:
+        extended = _with_one_more(bound, result, at, target, rng)
+        if extended is None:
             break
-        found, changed = wider, True
-    if not changed or kernel_violations(bound, found, target):
+        result, changed = extended, True
+    if not changed or kernel_violations(bound, result, target):
         return None
-    drawn = rng.random()
-    past, ahead = found.with_async_copies(), found.with_double_buffering()
-    if drawn < AHEAD_SHARE / 2 and not kernel_violations(bound, past, target):
-        return past
-    return ahead if drawn < AHEAD_SHARE and not kernel_violations(bound, ahead, target) else found
+    return with_random_buffering(bound, result, target, rng.random(), (AHEAD_SHARE / 2, AHEAD_SHARE))
 
 
-def walkable_dims(tiling: StageTiling, dim: str, steps: int) -> StageTiling:
-    """Return a root's loops with up to so many blocks along a dimension made one, which walks them."""
+def with_step_loop(tiling: StageTiling, dim: str, steps: int) -> StageTiling:
+    """Return a root's tiling in which one block iterates over up to ``steps`` blocks along a dimension."""
     blocks = tiling.extent(dim, LoopKind.BLOCK)
     steps = min(steps, blocks)
     fewer = tuple(replace(p, extent=-(-blocks // steps)) if p.dim == dim else p for p in tiling.of_kind(LoopKind.BLOCK))
@@ -68,43 +64,42 @@ def walkable_dims(tiling: StageTiling, dim: str, steps: int) -> StageTiling:
     return StageTiling(tiling.stage, (*fewer, Loop(dim, LoopKind.SERIAL, steps), *rest))
 
 
-def _walking(tiling: StageTiling, dim: str, rng: np.random.Generator) -> tuple[StageTiling, ComputeAt]:
-    """Return a root's loops with some of its blocks along a dimension made one, and where its windows are."""
+def _random_steps(tiling: StageTiling, dim: str, rng: np.random.Generator) -> tuple[StageTiling, ComputeAt]:
+    """Return a root's tiling with a random number of steps along a dimension, and the location of its producers."""
     blocks = tiling.extent(dim, LoopKind.BLOCK)
     steps = int(rng.integers(2, min(blocks, 8) + 1))
-    return walkable_dims(tiling, dim, steps), ComputeAt(
-        Level.MAINLOOP, tiling.stage, len(tiling.of_kind(LoopKind.BLOCK)) + 1
-    )
+    depth = len(tiling.of_kind(LoopKind.BLOCK)) + 1
+    return with_step_loop(tiling, dim, steps), ComputeAt(Level.MAINLOOP, tiling.stage, depth)
 
 
-def _inside(at: ComputeAt, stream: ComputeAt) -> ComputeAt:
-    """Return the place of a Member once one more loop is around what threads of the root do."""
-    deeper = at.level is Level.THREAD and at.host == stream.host
+def _inside(at: ComputeAt, mainloop_at: ComputeAt) -> ComputeAt:
+    """Return a compute location inside the step loop: one loop deeper for THREAD producers of the root."""
+    deeper = at.level is Level.THREAD and at.host == mainloop_at.host
     return replace(at, depth=at.depth + 1) if deeper else at
 
 
 def _with_one_more(
     bound: BoundPipeline, kernel: Kernel, at: ComputeAt, target: Target, rng: np.random.Generator
 ) -> Kernel | None:
-    """Return a kernel with a window of one more Func or source, None if none is legal."""
+    """Return a kernel with one more rolling buffer, None if none is legal."""
     candidates = np.array(list(_candidates(bound, kernel, at)), object)
     for name in rng.permutation(candidates):
-        found = at_mainloop(bound, kernel, name, at, target, rng)
-        if found is not None:
-            return found
+        result = at_mainloop(bound, kernel, name, at, target, rng)
+        if result is not None:
+            return result
     return None
 
 
 def _candidates(bound: BoundPipeline, kernel: Kernel, at: ComputeAt) -> Iterator[str]:
-    """Yield sources to copy, and BLOCK Members that only stages inside the steps read."""
+    """Yield cache reads, and BLOCK producers that only stages inside the step loop read."""
     inlined = {i.func for i in kernel.inlined}
-    viewed = insert_cache_reads(bound, kernel.cache_reads)
-    members = {m.func: m for m in kernel.fused}
-    within = {at.host, *(t.stage for m in kernel.fused if m.at.level is Level.MAINLOOP for t in m.tilings)}
-    read = set().union(*(transitive_sources(viewed, viewed.stage(*s), inlined) for s in within))
-    for name in sorted(read - inlined - {s.func for s in within}):
-        if name in members:
-            if varies_in_mainloop(members[name]) and set(readers(viewed, kernel, name)) <= within:
+    with_caches = insert_cache_reads(bound, kernel.cache_reads)
+    producers = {m.func: m for m in kernel.fused}
+    inside = {at.host, *(t.stage for m in kernel.fused if m.at.level is Level.MAINLOOP for t in m.tilings)}
+    sources = set().union(*(transitive_sources(with_caches, with_caches.stage(*s), inlined) for s in inside))
+    for name in sorted(sources - inlined - {s.func for s in inside}):
+        if name in producers:
+            if may_move_to_mainloop(producers[name]) and set(readers(with_caches, kernel, name)) <= inside:
                 yield name
-        elif cache_name(name) not in members and (name in viewed.inputs or name in viewed.funcs):
+        elif cache_name(name) not in producers and (name in with_caches.inputs or name in with_caches.funcs):
             yield cache_name(name)

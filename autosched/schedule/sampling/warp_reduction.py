@@ -1,4 +1,4 @@
-"""Random schedules in which lanes share the terms of reductions."""
+"""Random warp reductions."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from autosched.schedule.types import FusedProducer, Kernel, Level, Loop, LoopKin
 from autosched.target import Target
 
 Lanes = Literal["none", "exact", "all"]
-"""Which reductions lanes may share: none, those that no order rounds otherwise, or all that accumulate."""
+"""Candidates for warp reductions: no reduction, reductions that are exact in any order, or all accumulations."""
 LANES = (2, 4, 8, 16, 32)
 TRIES = 4
 ADJACENT_SHARE = 0.7
-"""Share of the loops over lanes whose neighbours have neighbouring terms."""
+"""Share of the lane loops whose neighbouring lanes have neighbouring terms."""
 
 
 def random_warp_reduction(
     bound: BoundPipeline, kernel: Kernel, target: Target, rng: np.random.Generator, lanes: Lanes
 ) -> Kernel | None:  # fmt: skip
-    """Return a kernel in which lanes share the terms of some updates, if it has any that they can.
+    """Return a kernel with warp reductions of its updates, None if no draw is legal.
 
     Args:
-        bound: The pipeline, with the copies of sources that the kernel makes.
+        bound: The pipeline, with the cache reads of the kernel.
         kernel: A legal kernel.
         target: Device limits.
         rng: Source of randomness.
-        lanes: Which reductions may be shared.
+        lanes: Candidate reductions.
     """
-    found: Kernel | None = None
+    result: Kernel | None = None
     for tiling in kernel.tilings() if lanes != "none" and kernel.mainloop_at is None else ():
-        what = accumulation_of(bound, tiling.stage)
-        if what is None or (lanes == "exact" and not _is_exact(bound, tiling, what)):
+        accumulation = accumulation_of(bound, tiling.stage)
+        if accumulation is None or (lanes == "exact" and not _is_exact(bound, tiling, accumulation)):
             continue
         for _ in range(TRIES):
-            shared = _shared(bound, tiling, rng)
-            if shared is None:
+            drawn = _with_random_lanes(bound, tiling, rng)
+            if drawn is None:
                 break
-            other = _with_tiling(found or kernel, shared)
-            if not kernel_violations(bound, other, target):
-                found = other
+            candidate = _with_tiling(result or kernel, drawn)
+            if not kernel_violations(bound, candidate, target):
+                result = candidate
                 break
-    return found
+    return result
 
 
-def _is_exact(bound: BoundPipeline, tiling: StageTiling, found: Accumulation) -> bool:
-    """Whether the order of terms makes no difference but to the sign of zero and which NaN there is."""
+def _is_exact(bound: BoundPipeline, tiling: StageTiling, accumulation: Accumulation) -> bool:
+    """Whether the order of terms changes at most the sign of a zero and the payload of a NaN."""
     types = bound.funcs[tiling.stage.func].dtypes
-    return all(d.is_int or op in SELECTIONS for op, d in zip(found.operators, types, strict=True))
+    return all(d.is_int or op in SELECTIONS for op, d in zip(accumulation.operators, types, strict=True))
 
 
-def _shared(bound: BoundPipeline, tiling: StageTiling, rng: np.random.Generator) -> StageTiling | None:
-    """Return the loops of a stage with lanes for one of its reductions, drawn at random."""
+def _with_random_lanes(bound: BoundPipeline, tiling: StageTiling, rng: np.random.Generator) -> StageTiling | None:
+    """Return a tiling with a lane loop over a random reduction variable, None if the stage has no reduction."""
     dims = [p.dim for p in tiling.of_kind(LoopKind.REDUCTION) if p.extent > 1]
     if not dims:
         return None
@@ -79,16 +79,16 @@ def _shared(bound: BoundPipeline, tiling: StageTiling, rng: np.random.Generator)
 
 
 def _with_tiling(kernel: Kernel, tiling: StageTiling) -> Kernel:
-    """Return a kernel with other loops of one stage; what threads compute inside it for themselves stays inside."""
+    """Return a kernel with another tiling of one stage; THREAD producers of the stage stay inside its thread loops."""
 
-    def chosen(tilings: Sequence[StageTiling]) -> tuple[StageTiling, ...]:
+    def replaced(tilings: Sequence[StageTiling]) -> tuple[StageTiling, ...]:
         return tuple(tiling if t.stage == tiling.stage else t for t in tilings)
 
     def moved(m: FusedProducer) -> FusedProducer:
         at = m.at
         if at.level is Level.THREAD and at.host == tiling.stage:
             at = replace(at, depth=min(max(at.depth + 1, thread_depth(tiling)), len(tiling.loops)))
-        return replace(m, tilings=chosen(m.tilings), at=at)
+        return replace(m, tilings=replaced(m.tilings), at=at)
 
-    roots = tuple(replace(r, tiling=chosen([r.tiling])[0]) for r in kernel.roots)
+    roots = tuple(replace(r, tiling=replaced([r.tiling])[0]) for r in kernel.roots)
     return replace(kernel, roots=roots, fused=tuple(moved(m) for m in kernel.fused))

@@ -14,8 +14,8 @@ from autosched.measure.simulated.simulate import simulate
 from autosched.measure.simulated.work import KernelWork
 from autosched.target import get_target
 from tests.measure.simulated.test_timing import streaming, timed
-from tests.schedule.across import at_root, rows_of
 from tests.schedule.building import kernel, root, schedule
+from tests.schedule.warp_reduction_cases import at_root, rows_of
 
 H200 = get_target("h200")
 

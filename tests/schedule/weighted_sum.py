@@ -1,4 +1,4 @@
-"""A pipeline that adds up weighted terms, where a weight is a sum itself, and schedules with the weights in threads."""
+"""A weighted sum whose weights are sums, and schedules with the weights at THREAD."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ y, x, k = Var("y"), Var("x"), Var("k")
 TILE = "by=6 bx=2 tx=8 ty=4"
 """Blocks and threads for the default size, with 2 x 4 points a thread; the last tiles are cut off."""
 DEPTH = 4
-"""How many loops there are in it."""
+"""Number of loops in `TILE`."""
 
 
 def weighted(
@@ -22,7 +22,7 @@ def weighted(
 ) -> BoundPipeline:
     """Return ``total``, which adds up rows of a table ``v``, ``terms`` of them, for each row of ``a``.
 
-    The weight of a term is made of ``dot``, a sum over ``parts`` elements, which is itself taken off.
+    The weight of a term depends on ``dot``, a sum over ``parts`` elements, which each term subtracts.
 
     Args:
         terms: Rows of ``v``.
@@ -54,12 +54,12 @@ def one_kernel(
 
 
 def dot_at(at: ComputeAt, points: str, parts: int = 5) -> FusedProducer:
-    """Return ``dot`` at a place, with loops over these points."""
+    """Return ``dot`` at a compute location, with loops over these points."""
     return member(at, ("y", "k"), dot=points, dot__1=f"rrd.d={parts} {points}")
 
 
 def weights(depth: int, points: str, *, parts: int = 5) -> list[FusedProducer]:
-    """Return the Members ``dot`` and ``weight`` of each thread of the sums.
+    """Return the THREAD producers ``dot`` and ``weight`` of the sums.
 
     Args:
         depth: Loops inside the thread around them.

@@ -1,4 +1,4 @@
-"""Rules about lanes that share the terms of a reduction, and how such schedules are written down."""
+"""Legality of warp reductions, and their JSON and text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
-from tests.schedule.across import at_root, in_block, rows_of, twice
 from tests.schedule.building import kernel, root, schedule
-from tests.schedule.streams import in_steps, product
+from tests.schedule.mainloop_cases import in_steps, product
+from tests.schedule.warp_reduction_cases import at_root, in_block, rows_of, twice
 
 H200, CPU = get_target("h200"), get_target("cpu")
 y, x = Var("y"), Var("x")
@@ -26,7 +26,7 @@ TWICE = bind(twice(), {"a": (13, 100)})
 
 
 def scan() -> BoundPipeline:
-    """A running sum, of which no other order gives the same."""
+    """A running sum, whose order cannot change."""
     a, f = Input("a", float32, 2), Func("f")
     r = RDom("r", k=(1, a.shape[1]))
     f[y, x] = a[y, x]
@@ -61,39 +61,40 @@ GOOD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_legal_ones_are_written_and_read(name: str) -> None:
+def test_round_trip_of_legal_warp_reductions(name: str) -> None:
     bound, found = GOOD[name]
     assert violations(bound, found, H200) == []
     assert from_json(to_json(bound, found), bound) == found
-    assert re.search(
-        r"thread r\.[jk] \d+  \(threadIdx.x, lanes share terms(, step \d+)?\)", schedule_text(bound, found)
-    )
+    assert re.search(r"thread r\.[jk] \d+  \(threadIdx.x, warp reduction(, step \d+)?\)", schedule_text(bound, found))
 
 
 BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     "no power of two": (
         ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=5 tr.k=20 ty=4"),
-        "threads share the terms of f.1: loop r.k has 20 threads, but a power of two from 2 to 32 exchange values",
+        "warp reduction of f.1: lane loop r.k has 20 lanes, which must be a power of two in 2..32",
     ),
     "more than a warp": (
-        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=2 tr.k=64 ty=4"), "loop r.k has 64 threads, but a power of two",
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=2 tr.k=64 ty=4"),
+        "lane loop r.k has 64 lanes, which must be a power of two",
     ),
     "not threadIdx.x": (
-        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 ty=4 rr.k=4 tr.k=32"), "loop r.k must be the first thread loop",
+        ROWS, at_root(ROWS, "by=4 ty=4", "by=4 ty=4 rr.k=4 tr.k=32"),
+        "lane loop r.k must be the first thread loop (threadIdx.x)",
     ),
     "two loops": (
         CUBE, at_root(CUBE, "by=13", "by=13 rr.j=2 rr.k=50 tr.j=4 tr.k=2"),
-        "only one of r.j, r.k may have a thread loop",
+        "only one of r.j, r.k may be a lane loop",
     ),
     "too few iterations": (
         ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=3 tr.k=32 ty=4"), "loops of f.1 over r.k cover 96 of 100 points",
     ),
-    "a round for nothing": (
+    "an empty round": (
         ROWS, at_root(ROWS, "by=4 ty=4", "by=4 rr.k=5 tr.k=32 ty=4"),
-        "loops r.k of f.1 have 160 iterations for 100 terms",
+        "the 160 iterations of the loops over r.k of f.1 must cover its 100 terms without an empty round",
     ),
     "too many points": (
-        ROWS, at_root(ROWS, "by=1 sy=17", "by=1 rr.k=4 tr.k=32 sy=17"), "a thread has 17 points, too many",
+        ROWS, at_root(ROWS, "by=1 sy=17", "by=1 rr.k=4 tr.k=32 sy=17"),
+        "a thread has 17 points in registers, the limit is 16; use shorter serial loops",
     ),
     "other points": (
         ROWS, at_root(ROWS, "by=4 ty=2 sy=2", "by=4 rr.k=4 tr.k=32 ty=4"),
@@ -101,27 +102,30 @@ BAD: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "elements of two bytes": (
         rows_of(dtype="int16"), at_root(rows_of(dtype="int16"), "by=4 ty=4", "by=4 rr.k=4 tr.k=32 ty=4"),
-        "elements of int16 are not exchanged, only those of 4 or 8 bytes",
+        "shuffles need elements of 4 or 8 bytes, not int16",
     ),
-    "order matters": (
+    "not associative": (
         scan(), schedule(scan(), kernel(scan(), [root("f", "by=13 bx=100")]),
                          kernel(scan(), [root("f.1", "by=13 rr.k=4 tr.k=32")])),
         "r.k of f.1 carries a dependence, so it must be a reduction loop inside one thread",
     ),
     "rows of odd length": (
         TWICE, in_block(TWICE, "by=1 ty=13", "ty=13", "rr.k=13 tr.k=8 ty=13"),
-        "8 threads share the terms of f.1, but a row of the block has 13",
+        "warp reduction of f.1 over 8 lanes needs blockDim.x to be a multiple of 8; it is 13",
     ),
-    "in steps": (*steps(), "threads share the terms of dot.1 in a kernel that computes reductions in steps"),
+    "mainloop": (*steps(), "warp reduction of dot.1: the kernel has a mainloop, which excludes it; use one of them"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_illegal_ones_say_why(name: str) -> None:
+def test_illegal_warp_reductions_give_their_reason(name: str) -> None:
     bound, found, message = BAD[name]
     assert any(message in r for r in violations(bound, found, H200)), violations(bound, found, H200)
 
 
 def test_processors_without_warps() -> None:
     bound, found = GOOD["whole warps"]
-    assert any(f"threads share the terms of f.1: {CPU.name} has no warps" in r for r in violations(bound, found, CPU))
+    assert any(
+        f"warp reduction of f.1: {CPU.name} has no warps; use reduction loops" in r
+        for r in violations(bound, found, CPU)
+    )

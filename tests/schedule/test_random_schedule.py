@@ -1,4 +1,4 @@
-"""Random legal schedules: reproducible, always legal, and varied enough to find mistakes."""
+"""Random schedules: reproducible, legal and varied."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_schedules_of_corner_cases_are_legal(name: str) -> None:
 
 
 def host_depth(kernel: Kernel, func: str) -> int:
-    """Return how many Members are computed one inside the other down to a Func, itself included."""
+    """Return the nesting depth of a fused producer."""
     held = kernel.member(func)
     return 0 if held is None else 1 + host_depth(kernel, held.at.host.func)
 
@@ -62,14 +62,14 @@ def depths(schedules: Iterator[Schedule]) -> Counter[int]:
     return Counter(host_depth(k, m.func) for s in schedules for k in s.kernels for m in k.fused)
 
 
-def test_members_lie_inside_members_three_deep() -> None:
+def test_fused_producers_nest_three_deep() -> None:
     found = depths(sample(CHAIN, seed) for seed in range(120))
     assert found[1] > 50 and found[2] > 5 and found[3] > 0, found
 
 
-def test_members_in_shared_memory_feed_each_other() -> None:
+def test_producers_in_shared_memory_feed_each_other() -> None:
     def links(k: Kernel) -> int:
-        """Count Members that are read by Members only."""
+        """Count fused producers that only fused producers read."""
         names = {m.func for m in k.fused}
         return sum(set(CHAIN.funcs[n].consumers) <= names for n in names)
 
@@ -77,7 +77,7 @@ def test_members_in_shared_memory_feed_each_other() -> None:
     assert found[1] > 5 and sum(n for deep, n in found.items() if deep >= 2) > 0, found
 
 
-def test_members_with_several_consumers_occur() -> None:
+def test_producers_with_several_consumers_occur() -> None:
     bound = short_app("harris")
     levels: Counter[Level] = Counter()
     for seed in range(60):
@@ -115,7 +115,7 @@ def test_tilings_vary() -> None:
     assert all(seen[kind] for kind in kinds), seen
 
 
-def test_a_pipeline_that_fits_no_device_says_so() -> None:
+def test_a_pipeline_too_large_for_the_device() -> None:
     with pytest.raises(ScheduleError, match=r"its arrays need .* bytes, more than the"):
         sample(blur(400_000, 200_000), 0)
 

@@ -1,4 +1,4 @@
-"""Rules about what is computed in steps of a reduction, and about points that are held in registers."""
+"""Legality of mainloops: MAINLOOP producers, register tiles, double buffering."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import get_target
 from tests.schedule.building import kernel, member, root, schedule, thread
-from tests.schedule.streams import in_steps, product, stream, unstored
+from tests.schedule.mainloop_cases import in_steps, product, stream, unstored
 
 H200 = get_target("h200")
 BOUND = product()
@@ -22,7 +22,7 @@ A, B = GOOD.fused
 
 
 def roots(*found: tuple[str, str]) -> Kernel:
-    """Return the good kernel with other root stages; those but the last are not stored."""
+    """Return the legal kernel with other root stages, of which only the last is materialised."""
     *first, last = found
     return kernel(BOUND, [*(unstored(*r) for r in first), root(*last)], GOOD.fused)
 
@@ -33,58 +33,59 @@ FREE, STEPS = TILE.format("", ""), TILE.format("rr.k=6", "rr.k=4")
 BROKEN: dict[str, tuple[Kernel, str]] = {
     "two places": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=stream("dot.1", 2))]),
-        "b.staged must be at the one root stage and depth of all MAINLOOP Members",
+        "b.staged: all MAINLOOP producers of a kernel need one host and depth (dot.1 at 3)",
     ),
-    "no loop is walked": (
+    "no mainloop": (
         kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 2)) for m in GOOD.fused]),
-        "MAINLOOP Members in dot.1 stand inside 2 loops; between its 2 block loops and there must be reduction loops",
+        "MAINLOOP producers in dot.1 are at depth 2: the loops from its 2 block loops to this depth must all "
+        "be reduction loops",
     ),
-    "a thread loop is walked": (
+    "a thread loop in the mainloop": (
         kernel(BOUND, GOOD.roots, [replace(m, at=stream("dot.1", 4)) for m in GOOD.fused]),
-        "must be reduction loops, and only such",
+        "must all be reduction loops, or be one serial loop",
     ),
-    "other points before": (
+    "other points per thread": (
         roots(("dot", "by=3 bx=3 tx=8 ty=8 sy=2 sx=3"), ("dot.1", STEPS), ("out", FREE)),
-        "root stages around MAINLOOP Members need the same thread and serial loops",
+        "root stages of a kernel with a mainloop need the same thread and serial loops",
     ),
     "too many points": (
         roots(*((s, "by=3 bx=1 {} tx=1 ty=1 {} sy=16 sx=72".format(*t)) for s, t in (
             ("dot", ("", "")), ("dot.1", ("rr.k=6", "rr.k=4")), ("out", ("", ""))))),
-        "threads of dot.1 compute 1152 points, too many to hold them in registers over several steps",
+        "the register tile of dot.1 has 1152 elements per thread, the limit is 64; use shorter serial loops",
     ),
-    "the sums are stored": (
+    "materialised sums": (
         replace(GOOD, roots=tuple(replace(r, materialised=True) for r in GOOD.roots)),
-        "a root is not stored just where the points its threads hold are read by the one other root",
+        "a kernel has one root Func, which is materialised, or two: the first in registers",
     ),
-    "the host comes last": (
+    "the epilogue as host": (
         kernel(BOUND, GOOD.roots, [replace(m, at=stream("out", 3)) for m in GOOD.fused]),
-        "MAINLOOP Members in out stand inside 3 loops",
+        "MAINLOOP producers in out are at depth 3",
     ),
-    "loops of two Funcs without steps": (
+    "two Funcs without a mainloop": (
         kernel(BOUND, GOOD.roots),
-        "out and dot are different Funcs, which share a kernel only around MAINLOOP Members",
+        "out and dot are stages of different Funcs, which share a kernel only around a mainloop; use two kernels",
     ),
-    "a copy in a thread": (
+    "a cache read at THREAD": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=thread("dot.1", 5))]),
-        "b.staged is computed at THREAD; sources are staged at BLOCK or MAINLOOP",
+        "b.staged is at THREAD; a cache read must be at BLOCK or MAINLOOP",
     ),
-    "one of two has two buffers": (
+    "one of two is double-buffered": (
         kernel(BOUND, GOOD.roots, [replace(A, buffers=2), B]),
-        "b.staged has 1 buffer and other MAINLOOP Members have 2",
+        "b.staged has 1 buffer and other MAINLOOP producers have 2; give all of them 2",
     ),
     "three buffers": (
         kernel(BOUND, GOOD.roots, [replace(m, buffers=3) for m in GOOD.fused]),
-        "a.staged has 3 buffers: Members at MAINLOOP may have 2, all others have 1",
+        "a.staged at MAINLOOP has 3 buffers: MAINLOOP producers have 1 or 2, others 1",
     ),
-    "many points are loaded ahead": (
+    "many double-buffered points": (
         in_steps(
             BOUND, walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4", b="tx=8 ty=4 sy=6 sx=3"
         ).with_double_buffering(),
-        "threads load 24 points of a.staged ahead, too many to be held in registers on their way",
+        "double buffering keeps 24 points of a.staged per thread in registers, the limit is 16",
     ),
-    "the chunk is not covered": (
+    "the tile is not covered": (
         kernel(BOUND, GOOD.roots, [replace(A, tilings=(replace(A.tilings[0], loops=A.tilings[0].loops[:2]),)), B]),
-        "a.staged needs 16 points of y, its loops cover 8",
+        "a.staged: its loops over y cover 8 of the 16 points that its consumers need",
     ),
 }  # fmt: skip
 
@@ -93,7 +94,7 @@ def only(found: Kernel) -> Schedule:
     return schedule(BOUND, found)
 
 
-def test_the_unbroken_one_is_legal() -> None:
+def test_starting_point_is_legal() -> None:
     assert violations(BOUND, only(GOOD), H200) == []
 
 
@@ -104,8 +105,8 @@ def test_one_broken_rule_gives_its_reason(case: str) -> None:
     assert any(re.search(re.escape(wanted), r) for r in given), given
 
 
-def test_sums_that_others_read_are_not_held() -> None:
-    """``out`` may read sums at its own points alone: others' are in the registers of other threads."""
+def test_a_register_tile_is_read_at_own_points() -> None:
+    """``out`` may read sums at its own points only: other points are in registers of other threads."""
     y, x = Var("y"), Var("x")
     a, dot, out = Input("a", float32, 2), Func("dot"), Func("out")
     r = RDom("r", k=8)
@@ -122,8 +123,8 @@ def test_sums_that_others_read_are_not_held() -> None:
     assert any("reads dot at other points than its own" in r for r in violations(bound, schedule(bound, found), H200))
 
 
-def test_what_a_thread_computes_for_itself_lasts_for_a_step() -> None:
-    """It cannot stand outside the loops of the steps, even where no thread loop is between."""
+def test_thread_producers_are_inside_the_mainloop() -> None:
+    """It must be inside the mainloop, even without a thread loop in between."""
     a, b, scale, total = Input("a", float32, 1), Input("b", float32, 1), Func("scale"), Func("total")
     x, r = Var("x"), RDom("r", k=4)
     scale[x] = b[x] * 2
@@ -135,4 +136,4 @@ def test_what_a_thread_computes_for_itself_lasts_for_a_step() -> None:
     inside, outside = (kernel(bound, roots, [staged, member(thread("total.1", d), "x", scale="sx=1")]) for d in (1, 0))
     assert violations(bound, schedule(bound, inside), H200) == []
     (reason,) = violations(bound, schedule(bound, outside), H200)
-    assert "scale at THREAD in total.1 must be at a depth from 1 to 1" in reason
+    assert "scale at THREAD in total.1: depth 0 must be in 1..1" in reason

@@ -1,4 +1,4 @@
-"""Which points of a stored Member no block writes."""
+"""Tile ownership of materialised producers: which points no block writes."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def problem(f: BoundFunc, base: Box, limit: Box, grid: tuple[NestLoop, ...] = GR
     return unowned_points(f, base, limit, owned_box(base, grid, f.name))
 
 
-def test_tiles_beside_each_other_leave_out_nothing() -> None:
+def test_adjacent_tiles_cover_all_points() -> None:
     first = ix.scale(BLOCK, 2)
     assert problem(func(), {"x": first}, {"x": ix.add(first, 1)}) == ""
-    assert "may leave out points of x 0 to 8" in problem(func(), {"x": first}, {"x": first})
+    assert "may leave out points of x in 0..8" in problem(func(), {"x": first}, {"x": first})
 
 
-def test_tiles_that_all_end_at_one_point() -> None:
-    """Of what lies beyond a remainder, every block needs all: where its tile ends does not move with the block."""
+def test_tiles_with_a_common_end() -> None:
+    """Behind a remainder every block needs the whole range: the end of its tile does not move with the block."""
     first = ix.scale(BLOCK, 2)
     assert problem(func(), {"x": first}, {"x": 8}) == ""
     assert "leave out points" in problem(func(), {"x": first}, {"x": 7})
     assert "leave out points" in problem(func(), {"x": ix.add(first, 1)}, {"x": 8})
 
 
-def test_tiles_that_all_begin_at_one_point_are_written_by_the_first_block() -> None:
-    """Which of them owns what is decided by where they begin; later ones are larger, but write nothing."""
+def test_the_first_block_owns_tiles_with_a_common_origin() -> None:
+    """The tile origin decides ownership; later tiles are larger, but write nothing."""
     last = ix.add(ix.scale(BLOCK, 2), 1)
     assert "leave out points" in problem(func(), {"x": 0}, {"x": last})
     assert problem(func(2), {"x": 0}, {"x": last}) == ""
@@ -62,16 +62,16 @@ def test_tiles_that_all_begin_at_one_point_are_written_by_the_first_block() -> N
 
 
 def test_tiles_whose_size_depends_on_another_dimension() -> None:
-    """Blocks side by side in x have all rows only if the tile of every one of them does."""
+    """Neighbouring blocks in x cover all rows only if each tile does."""
     base = {"y": 0, "x": ix.scale(BLOCK, 2)}
     end = ix.add(base["x"], 1)
     growing = ix.add(ix.scale(BLOCK, 2), 1)
     assert problem(plane(4, 9), base, {"y": 3, "x": end}, GRID[1:]) == ""
-    assert "points of y 0 to 3" in problem(plane(4, 9), base, {"y": ix.minimum(growing, 3), "x": end}, GRID[1:])
+    assert "points of y in 0..3" in problem(plane(4, 9), base, {"y": ix.minimum(growing, 3), "x": end}, GRID[1:])
     assert problem(plane(2, 9), base, {"y": ix.minimum(growing, 3), "x": end}, GRID[1:]) == ""
 
 
-def test_blocks_of_one_tile_are_compared_with_the_first_alone() -> None:
+def test_the_first_of_blocks_with_equal_tiles_must_cover_all_points() -> None:
     base, limit = {"x": ix.scale(BLOCK, 2)}, {"x": ix.add(ix.scale(BLOCK, 2), ix.add(ROWS, 1))}
     assert problem(func(), base, limit, GRID) == ""
     shrinking = {"x": ix.add(ix.scale(BLOCK, 2), ix.sub(1, ROWS))}
@@ -85,7 +85,7 @@ def test_blocks_of_one_tile_are_compared_with_the_first_alone() -> None:
 @pytest.mark.parametrize("factor", [1, 2, 3])
 @pytest.mark.parametrize("halo", [0, 1, 2])
 def test_strided_clamped_tiles_as_enumerated(step: int, divisor: int, factor: int, halo: int) -> None:
-    """Tiles of ``f[clamp(factor * x // divisor - halo ... + halo)]``: proven just where no point is left out."""
+    """Tiles of ``f[clamp(factor * x // divisor - halo ... + halo)]``: proven exactly if no point is left out."""
     for edge, points in itertools.product((6, 11), (5, 7, 12)):
 
         def bound(end: int, edge: int = edge) -> ix.Index:
@@ -108,8 +108,8 @@ def test_strided_clamped_tiles_as_enumerated(step: int, divisor: int, factor: in
 
 
 @pytest.mark.parametrize("points", [10**3, 10**9, 2**40])
-def test_the_work_does_not_grow_with_the_number_of_blocks(points: int) -> None:
-    """Of tiles that lie beside each other, some hundred thousand million are no more to look at than a few."""
+def test_cost_is_independent_of_the_number_of_blocks(points: int) -> None:
+    """The proof is symbolic, so its cost does not depend on the number of tiles."""
     count = points // 5
     block = ix.var("x_b", 0, count - 1)
     first = ix.floordiv(ix.scale(block, 15), 3)
@@ -121,5 +121,5 @@ def test_the_work_does_not_grow_with_the_number_of_blocks(points: int) -> None:
 
 
 def test_one_dimension_moved_by_two_block_loops_has_no_owner() -> None:
-    with pytest.raises(ScheduleError, match="does not say where its tiles begin in x"):
+    with pytest.raises(ScheduleError, match="its tile origin in x must depend on at most one block loop"):
         owned_box({"x": ix.add(ix.scale(BLOCK, 2), ROWS)}, GRID, "f")

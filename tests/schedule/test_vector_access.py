@@ -1,4 +1,4 @@
-"""Which elements are accessed together: checked against all the addresses there are."""
+"""Vector accesses, checked against enumerated addresses."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_taps_of_four_points() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_groups_cover_what_is_wanted_and_no_more(seed: int) -> None:
+def test_groups_cover_exactly_the_accessed_elements(seed: int) -> None:
     rng = np.random.default_rng(seed)
     wanted = set(rng.integers(-40, 40, rng.integers(1, 60)).tolist())
     aligned = int(2 ** rng.integers(0, 5))

@@ -1,4 +1,4 @@
-"""Pipelines and schedules in which lanes share the terms of a reduction."""
+"""Pipelines and schedules with warp reductions."""
 
 from __future__ import annotations
 

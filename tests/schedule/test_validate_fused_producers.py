@@ -1,4 +1,4 @@
-"""Rules about where Members may live, and what a launch may ask of the device."""
+"""Legality of fused producers: compute location, region, registers, materialisation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TILE = "by=5 bx=2 tx=32 ty=8"  # of 40 x 64 points
 
 
 def two_readers() -> BoundPipeline:
-    """``base`` is read by ``left`` and ``right``, both outputs; ``base`` too when asked for."""
+    """``base`` is read by ``left`` and ``right``, both outputs."""
     img = Input("img", float32, 2)
     base, left, right = Func("base"), Func("left"), Func("right")
     base[y, x] = img[y, x] * img[y, x]
@@ -91,94 +91,98 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
         READERS,
         schedule(READERS, kernel(READERS, [root("right", TILE)], [member(block("right", 2), "yx", left="tx=32 ty=8")],
                                  ["base"])),
-        ("output left must be computed at root, or be stored as a member",),
+        ("output left is fused but not materialised; materialise it or compute it at root",),
     ),
-    "a member that another kernel reads": (
+    "a fused producer that another kernel reads": (
         READERS,
         schedule(
             READERS,
             kernel(READERS, [root("left", TILE)], [member(block("left", 2), "yx", base="tx=32 ty=8")]),
             kernel(READERS, [root("right", TILE)]),
         ),
-        ("kernel 0: base is a member, but right in other kernels read it; store it, too",),
+        (r"kernel 0: base is fused, but other kernels read it \(right\); materialise it or compute it at root",),
     ),
-    "a member that nothing reads": (
+    "a fused producer without readers": (
         CHAIN,
         schedule(
             CHAIN,
             kernel(CHAIN, [root("f2", "by=6 bx=3 tx=32 ty=8")], (), ["f1", "img_clamped"]),
             Kernel((root("out", TILE),), (member(block("out", 2), "yx", f1="tx=32 ty=8"),)),
         ),
-        ("f1 is inlined in one kernel and computed in another", "kernel 1 reads img_clamped, .*",
-         "kernel 1: nothing in it reads f1",
-         "kernel 1: f1 is a member, but f2 in other kernels read it; store it, too"),
+        ("f1 is inlined in one kernel and computed in another; inline it in all or in none",
+         "kernel 1 reads img_clamped, .*",
+         "kernel 1: no stage of it reads f1; remove f1 from it",
+         r"kernel 1: f1 is fused, but other kernels read it \(f2\); materialise it or compute it at root"),
     ),
-    "half the stages of a member": (
+    "half the stages of a fused producer": (
         PRODUCT,
         schedule(PRODUCT, kernel(PRODUCT, [root("out", TILE)], [member(thread("out", 4), "yx", dot="sy=1 sx=1")])),
-        (r"dot\.1 is nowhere computed; .*", "kernel 0: member dot must hold all 2 stages of its Func, in order"),
+        (r"dot\.1 is not computed; .*", "kernel 0: fused producer dot must list all 2 stages of its Func, in order"),
     ),
     "an update inlined": (
         PRODUCT, schedule(PRODUCT, kernel(PRODUCT, [root("out", TILE)], (), ["dot"])),
-        ("kernel 0: dot has updates and cannot be inlined",),
+        ("kernel 0: dot has updates and cannot be inlined; compute it at root or fuse it",),
     ),
-    "one thread's values read by another nest": (
+    "registers read by another nest": (
         CHAIN, schedule(CHAIN, kernel(
             CHAIN, [root("out", TILE)],
             [member(thread("out", 4), "yx", f1="sy=1 sx=1"), member(block("out", 2), "yx", f2="tx=32 ty=8 sx=2")],
             ["img_clamped"])),
-        ("kernel 0: f2 reads f1 outside out, where it is computed for one thread",),
+        ("kernel 0: f2 reads f1 outside its host out: registers are private to a thread; compute f1 at BLOCK",),
     ),
     "computed inside itself": (
         CHAIN, schedule(CHAIN, kernel(
             CHAIN, [root("out", TILE)],
             [member(thread("f2", 0), "yx", f1="sy=1 sx=1"), member(thread("f1", 0), "yx", f2="sy=1 sx=1")],
             ["img_clamped"])),
-        ("kernel 0: f1 is computed inside itself",),
+        ("kernel 0: f1 is computed inside itself; choose a host outside of it",),
     ),
-    "at BLOCK in a member": (
+    "at BLOCK in a fused producer": (
         CHAIN, schedule(CHAIN, kernel(
             CHAIN, [root("out", TILE)],
             [member(block("f2", 0), "yx", f1="tx=32 ty=8 sx=2"), member(block("out", 2), "yx", f2="tx=32 ty=8 sx=2")],
             ["img_clamped"])),
-        ("kernel 0: f1 at BLOCK must be in a root, inside its 0 block loops",),
+        ("kernel 0: f1 at BLOCK needs a root stage as host, .*; f2 has 0 block loops, and the depth is 0",),
     ),
     "registers read at data": (
         GATHER, schedule(GATHER, kernel(GATHER, [root("out", TILE)], [member(thread("out", 4), "x", table="sx=10")])),
-        ("kernel 0: out reads table at an index that does not become constant by unrolling",),
+        (
+            "kernel 0: out reads table in registers at an index that unrolling does not make constant; compute "
+            "table at BLOCK",
+        ),
     ),
     "registers read in a loop that is not unrolled": (
         CHAIN, in_registers("by=3 bx=2 tx=32 sy=17", 3, "sy=18 sx=2"),
-        ("kernel 0: out reads f2 at an index that does not become constant by unrolling",),
+        ("kernel 0: out reads f2 in registers at an index that unrolling does not make constant; compute f2 at BLOCK",),
     ),
     "too many registers": (
         WIDE, schedule(WIDE, kernel(WIDE, [root("out", TILE)], [member(thread("out", 4), "yx", f1="sy=41 sx=41")],
                                     ["img_clamped"])),
-        ("kernel 0: f1 would take 1681 registers a thread, more than 64",),
+        ("kernel 0: f1 at THREAD takes 1681 registers per thread, the limit is 64; compute it at BLOCK",),
     ),
-    "copies of copies of copies": (
+    "nested unrolled producers": (
         LONG, schedule(LONG, kernel(LONG, [root("out", "by=10 bx=2 tx=32 sy=4")], [
             member(thread("out", 4), "yx", f5="sy=2 sx=2"),
             *(member(thread(f"f{k + 1}", 2), "yx", **{f"f{k}": "sy=2 sx=2"}) for k in (4, 3, 2, 1)),
         ], ["img_clamped"])),
         (
-            "kernel 0: unrolled, the kernel would have 19112 loads, more than 2048; "
-            "16384 of them are in 4096 copies of f1",
+            "kernel 0: the unrolled kernel has 19112 loads, the limit is 2048: "
+            "16384 are in 4096 copies of f1; use shorter serial loops or fuse fewer producers",
         ),
     ),
     "scatter into registers": (
         SCATTER, schedule(SCATTER, kernel(SCATTER, [root("out", "by=5 ty=8")], [
             member(thread("out", 2), "yx", bins="sy=1 sx=4", bins__1="sy=1 rr.k=64")])),
-        ("kernel 0: bins writes at computed points and cannot live in registers",),
+        ("kernel 0: bins at THREAD must write at its own point, as registers have no run-time index; use BLOCK",),
     ),
-    "stages that touch each other's points": (
+    "stages that access points of other threads": (
         SHIFT, schedule(SHIFT, kernel(SHIFT, [root("out", "by=5 ty=8 sx=64"), root("out.1", "by=5 ty=8")])),
-        ("kernel 0: stages of out touch each other's points, so each needs a kernel of its own",),
+        ("kernel 0: stages of out access points of other threads; give each stage its own kernel",),
     ),
 }  # fmt: skip
 
 
-def test_what_the_cases_start_from_is_legal() -> None:
+def test_starting_points_are_legal() -> None:
     assert violations(CHAIN, in_registers(TILE, 4, "sy=2 sx=2"), H200) == []
     assert violations(CHAIN, in_registers("by=3 bx=2 tx=32 sy=16", 3, "sy=17 sx=2"), H200) == []
     for bound in (READERS, GATHER, SCATTER, SHIFT, PRODUCT):
@@ -186,7 +190,7 @@ def test_what_the_cases_start_from_is_legal() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_misplaced_member_gives_its_reasons(name: str) -> None:
+def test_illegal_fused_producer_gives_its_reasons(name: str) -> None:
     bound, wrong, expected = CASES[name]
     found = violations(bound, wrong, H200)
     assert len(found) == len(expected), found

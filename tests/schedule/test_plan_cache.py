@@ -1,4 +1,4 @@
-"""Plans and reasons are kept by the pipeline that they are about."""
+"""The cache of plans and reasons, which is part of the bound pipeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.apps import get_app
 from autosched.errors import ScheduleError
-from autosched.schedule.kernel import plan_cache as known_module
+from autosched.schedule.kernel import plan_cache
 from autosched.schedule.kernel.plan_cache import cached_plan
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.planner import plan_kernel
@@ -40,36 +40,36 @@ def test_a_kernel_is_planned_once(bound: BoundPipeline, kernels: tuple[Kernel, .
     assert plan_kernel(bound, kernels[0], {plan.grid[0].name: (0, 0)}) is not plan
 
 
-def test_another_pipeline_knows_nothing_of_it(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+def test_each_pipeline_has_its_own_cache(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
     plan = plan_kernel(bound, kernels[0])
     other = replace(bound)
     assert not pipeline_memo(other, known_module.PLANS) and plan_kernel(other, kernels[0]) is not plan
 
 
-def test_what_is_wrong_depends_on_the_target(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+def test_violations_depend_on_the_target(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
     narrow = replace(H200, name="narrow", max_threads_per_block=32)
     assert not kernel_violations(bound, kernels[0], H200)
-    assert "threads a block exceed the 32" in kernel_violations(bound, kernels[0], narrow)[0]
-    found = kernel_violations(bound, kernels[0], narrow)
-    found.clear()  # the caller's own list
+    assert "threads per block exceed the limit of 32 on narrow" in kernel_violations(bound, kernels[0], narrow)[0]
+    reasons = kernel_violations(bound, kernels[0], narrow)
+    reasons.clear()  # the caller's own list
     assert kernel_violations(bound, kernels[0], narrow)
 
 
-def test_what_was_last_asked_for_is_kept(
+def test_recently_used_facts_stay_in_the_cache(
     bound: BoundPipeline, kernels: tuple[Kernel, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_module, "MOST_KNOWN", 2)
+    monkeypatch.setattr(plan_cache, "CACHE_CAPACITY", 2)
     calls: list[int] = []
 
-    def ask(question: int) -> int:
-        return cached_plan(bound, kernels[0], question, lambda: calls.append(question) or -question)  # type: ignore[func-returns-value]
+    def fact(name: int) -> int:
+        return cached_plan(bound, kernels[0], name, lambda: calls.append(name) or -name)  # type: ignore[func-returns-value]
 
-    assert [ask(q) for q in (1, 2, 1, 3, 1)] == [-1, -2, -1, -3, -1]
+    assert [fact(n) for n in (1, 2, 1, 3, 1)] == [-1, -2, -1, -3, -1]
     assert calls == [1, 2, 3]
-    assert ask(2) == -2 and calls == [1, 2, 3, 2]
+    assert fact(2) == -2 and calls == [1, 2, 3, 2]
 
 
-def test_errors_are_not_kept(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
+def test_errors_are_not_cached(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
     def fail() -> None:
         raise ScheduleError("not now")
 

@@ -1,4 +1,4 @@
-"""Pipelines and schedules whose reductions are computed in steps."""
+"""Pipelines and schedules with mainloops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ y, x = Var("y"), Var("x")
 
 
 def product(rows: int = 40, columns: int = 72, terms: int = 24) -> BoundPipeline:
-    """Return a matrix product whose sums ``dot`` are scaled and cut off by ``out``."""
+    """Return a matrix product whose sums ``dot`` the epilogue ``out`` scales and clamps."""
     a, b = Input("a", float32, 2), Input("b", float32, 2)
     r = RDom("r", k=a.shape[1])
     out = Func("out")
@@ -30,7 +30,7 @@ def unstored(name: str, text: str) -> Root:
 
 
 def stream(host: str, depth: int) -> ComputeAt:
-    """Return a place inside loops of a root that the whole block walks."""
+    """Return a compute location inside the mainloop of a root."""
     return ComputeAt(Level.MAINLOOP, stage(host), depth)
 
 
@@ -38,7 +38,7 @@ def in_steps(
     bound: BoundPipeline, tile: str = "by=3 bx=3", threads: str = "tx=8 ty=4", points: str = "sy=4 sx=3",
     walked: str = "rr.k=6", inner: str = "rr.k=4", a: str = "tx=4 ty=8 sy=2", b: str = "tx=8 ty=4 sx=3",
 ) -> Kernel:  # fmt: skip
-    """Return the product in one kernel that stages chunks of both matrices; tiles are of 16 x 24 points."""
+    """Return the product as one kernel with a mainloop and cache reads of both matrices; tiles have 16 x 24 points."""
     place = stream("dot.1", 3)
     return kernel(
         bound,

@@ -1,4 +1,4 @@
-"""Which dimensions must not be left: those that follow an input's without a boundary condition."""
+"""Bounded dimensions: they index an input without a boundary condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that lowering and features share: one value at a time and many at once give the same."""
+"""Lowering policy: scalars and arrays give the same results, and the rules have their limits."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_rows_of_intermediates_start_on_cache_lines() -> None:
     assert policy.array_strides((), 4, pitched=True) == ((), 1)
 
 
-def test_narrow_rows_are_not_padded_but_as_many_as_the_next_dimension_has() -> None:
+def test_narrow_rows_are_padded_as_a_group() -> None:
     def strides(*extents: int, itemsize: int = 4) -> tuple[tuple[int, ...], int]:
         return policy.array_strides(extents, itemsize, pitched=True)
 
@@ -73,14 +73,14 @@ def test_narrow_rows_are_not_padded_but_as_many_as_the_next_dimension_has() -> N
 
 
 def conflicts(pitch: int, itemsize: int) -> int:
-    """Return how many words of one bank a warp wants at once when its threads walk across rows."""
+    """Return the number of bank conflicts of a warp in a column access."""
     lanes = np.arange(32 if itemsize <= 4 else 16)  # wider accesses are served half a warp at a time
     words = {int(w) for t in lanes for w in range(t * pitch * itemsize // 4, -(-(t * pitch + 1) * itemsize // 4))}
     return int(np.bincount([w % 32 for w in words]).max())
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
-def test_padded_shared_rows_have_no_bank_conflicts_across_them(itemsize: int) -> None:
+def test_column_accesses_of_padded_rows_have_no_bank_conflicts(itemsize: int) -> None:
     for extent in range(1, 300):
         pitch = policy.shared_pitch(extent, itemsize, True)
         assert extent <= pitch <= extent + max(8 // itemsize - 1, 1)
@@ -89,7 +89,7 @@ def test_padded_shared_rows_have_no_bank_conflicts_across_them(itemsize: int) ->
 
 
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
-def test_shared_rows_that_are_walked_along_hold_whole_vectors(itemsize: int) -> None:
+def test_shared_rows_accessed_along_rows_have_whole_vectors(itemsize: int) -> None:
     for extent in range(1, 300):
         pitch = policy.shared_pitch(extent, itemsize, False)
         assert extent <= pitch < extent + 16 // itemsize
