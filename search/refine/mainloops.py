@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
 from autosched.search.results import RankedSchedule, costs_of
@@ -28,7 +29,7 @@ class MainloopImprover:
 
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
-    _improvers: dict[tuple[type, int], MainloopSearch | SlidingWindowSearch] = field(init=False, default_factory=dict)
+    _improvers: dict[tuple[type, int], ScheduleImprover] = field(init=False, default_factory=dict)
 
     def with_improved(self, found: Iterable[RankedSchedule]) -> list[RankedSchedule]:
         """Return schedules, the one predicted to be fastest first, with those that steps make better.
@@ -63,7 +64,7 @@ class MainloopImprover:
 
     def _improver(
         self, kind: type[MainloopSearch | SlidingWindowSearch], evaluator: KernelEvaluator
-    ) -> MainloopSearch | SlidingWindowSearch:
+    ) -> ScheduleImprover:
         key = kind, id(evaluator)
         found = self._improvers.get(key)
         if found is None:

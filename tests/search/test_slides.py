@@ -19,7 +19,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.refine.sliding_window.sliding_search import HOPEFUL, SlidingWindowSearch
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, places
+from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.walk_search import steps_of
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
@@ -76,7 +76,7 @@ def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
 
 
 def named(bound: BoundPipeline) -> list[SlidingWindowSite]:
-    return list(places(bound, schedule_roots(bound, H200)))
+    return list(sliding_window_sites(bound, schedule_roots(bound, H200)))
 
 
 def test_places_that_differ_in_names_alone_are_searched_once() -> None:
@@ -141,7 +141,7 @@ def test_where_nothing_can_slide(broken: str) -> None:
     bound = bind(Pipeline(outputs, name="broken"), {"volume": (66, 8, 64)})
     roots = schedule_roots(bound, H200)
     own = slider(bound)
-    assert all(own.best(p) is None for p in places(bound, roots))
+    assert all(own.best(p) is None for p in sliding_window_sites(bound, roots))
 
 
 def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
@@ -173,7 +173,7 @@ def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
     first_root = root("first", "bz=65 by=8 bx=1 tx=64")
     apart = schedule(bound, *(kernel(bound, [r], (), ["between"]) for r in (first_root, *roots[1:])))
     assert not violations(bound, apart, H200)
-    assert not [p for p in places(bound, apart) if "first" in p.members]
+    assert not [p for p in sliding_window_sites(bound, apart) if "first" in p.members]
     inside = kernel(bound, [roots[1]], [member(block("second", 3), "zyx", first="tx=64 sz=2")], ["between"])
     wrong = schedule(bound, inside, kernel(bound, [roots[2]], (), ["between"]))
     assert violations(bound, wrong, H200) == [

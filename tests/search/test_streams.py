@@ -21,7 +21,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
-from autosched.search.refine.mainloop.mainloop_sites import places, steps_of
+from autosched.search.refine.mainloop.mainloop_sites import mainloop_sites, steps_of
 from autosched.search.refine.mainloop.step_search import StepTilingSearch, TransferMode
 from autosched.search.refine.mainloop.step_tilings import points_loaded
 from autosched.search.settings import SearchSettings
@@ -52,7 +52,7 @@ def in_steps(bound: BoundPipeline) -> Schedule:
 
 def test_a_product_and_what_reads_it_may_be_one_kernel() -> None:
     bound = product(64, 96, 48)
-    (place,) = places(bound, schedule_roots(bound, H200))
+    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
     assert (place.host.func, place.host.number, place.reader) == ("dot", 1, "out")
     assert set(place.sources) == {"a", "b"} and len(place.kernels) == 2
 
@@ -64,7 +64,7 @@ def test_sums_that_are_read_elsewhere_are_stored() -> None:
     dot[y, x] += a[y, x + r.k]
     out[y, x] = dot[y, 63 - x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64)), name="turned"), {"a": (64, 96)})
-    (place,) = places(bound, schedule_roots(bound, H200))
+    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
     assert (place.host.func, place.reader, len(place.kernels)) == ("dot", None, 1)
 
 
@@ -78,7 +78,7 @@ def test_two_sums_with_one_reader() -> None:
     out[y, x] = some[y, x] / squares[y, x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 96)), name="quotient"), {"a": (320, 352)})
     roots = schedule_roots(bound, H200)
-    one, other = places(bound, roots)
+    one, other = mainloop_sites(bound, roots)
     assert one.reader == other.reader == "out"
     assert set(one.kernels) & set(other.kernels)
     found = streamer(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
@@ -97,7 +97,7 @@ def test_scans_and_short_sums_are_left_alone() -> None:
     short = RDom("short", k=5)
     out[y, x] = sum_over(scan[y, x] * a[y, x + short.k], over=short, name="few")
     bound = bind(Pipeline(out.over(y=(0, 16), x=(0, 64)), name="left"), {"a": (16, 80)})
-    assert list(places(bound, schedule_roots(bound, H200))) == []
+    assert list(mainloop_sites(bound, schedule_roots(bound, H200))) == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_scans_and_short_sums_are_left_alone() -> None:
 def test_steps_divide_the_reduction(app: str, expected: list[dict[str, int]]) -> None:
     one = get_app(app)
     bound = bind(one.build(), one.shapes(one.small_sizes))
-    (place,) = places(bound, schedule_roots(bound, H200))
+    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
     assert [dict(terms) for terms in steps_of(bound.stage(*place.host))] == expected
 
 
@@ -183,7 +183,7 @@ def test_steps_of_a_long_reduction() -> None:
 
 def searches(bound: BoundPipeline, *, shared: bool) -> list[StepTilingSearch]:
     """Return all lengths and fillings with their tiles, those of one length with features in common or not."""
-    (place,) = places(bound, schedule_roots(bound, H200))
+    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
     found = []
     for terms in steps_of(bound.stage(*place.host)):
         same: StepTilingSearch | None = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule, StageId
 from autosched.search.beam.state import Params
 from autosched.search.cost.protocol import CostModel, rounded_cost
-from autosched.search.refine.mainloop.mainloop_sites import MainloopSite, places, steps_of
+from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.mainloop.mainloop_sites import MainloopSite, mainloop_sites, steps_of
 from autosched.search.refine.mainloop.step_search import MainloopKernel, StepTilingSearch, TransferMode
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -53,21 +53,10 @@ class MainloopSearch:
             schedule: A legal one.
             costs: Predicted seconds of its kernels.
         """
-        gained = 0.0
-        found = schedule
-        replaced: set[int] = set()  # reductions that share a reader have its kernel in common
-        for place in places(self.bound, schedule):
-            before = [schedule.kernels[k] for k in place.kernels]
-            now = sum(costs[k] for k in before)
-            streamed = self.best(place) if now and not replaced & set(place.kernels) else None
-            if streamed is None or rounded_cost(streamed.seconds) >= rounded_cost(now):
-                continue
-            other = replace(found, kernels=replace_kernels(found.kernels, before, streamed.kernel))
-            if not violations(self.bound.root_pipeline, other, self.target):
-                found = other
-                gained += now - streamed.seconds
-                replaced |= set(place.kernels)
-        return None if found is schedule else (found, sum(costs.values()) - gained)
+        sites = mainloop_sites(self.bound, schedule)
+        return improve_schedule(
+            self.bound, self.target, schedule, costs, sites, best_kernel=lambda site, _: self.best(site)
+        )
 
     def best(self, place: MainloopSite) -> MainloopKernel | None:
         """Return the fastest kernel for a place, if there is one."""
@@ -100,9 +89,3 @@ class MainloopSearch:
                     same, good = search, good or search.roots
                 if search.tiled:
                     yield search
-
-
-def replace_kernels(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
-    """Return kernels with one in place of several: where the last of them was, when all they read has been computed."""
-    last = max(kernels.index(k) for k in before)
-    return tuple(after if n == last else k for n, k in enumerate(kernels) if n == last or k not in before)

@@ -43,7 +43,7 @@ class MainloopSite:
         return self.stages[-1]
 
 
-def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[MainloopSite]:
+def mainloop_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[MainloopSite]:
     """Yield the reductions of a schedule that may be computed in steps, in kernels of their own."""
     for func in bound.funcs.values():
         stages = func.nonempty_stages

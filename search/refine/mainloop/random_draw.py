@@ -12,6 +12,7 @@ from autosched.schedule.sampling.mainloop import random_mainloop
 from autosched.schedule.sampling.sliding_window import random_sliding_window
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
 
@@ -55,9 +56,7 @@ def with_steps(
             yield other
 
 
-def _best(
-    improver: MainloopSearch | SlidingWindowSearch, schedules: Sequence[Schedule], rng: np.random.Generator
-) -> Schedule | None:
+def _best(improver: ScheduleImprover, schedules: Sequence[Schedule], rng: np.random.Generator) -> Schedule | None:
     """Return one of the schedules with the best steps there are for one of its kernels, None if none can have any."""
     for schedule in schedules:
         for k in rng.permutation(len(schedule.kernels)):

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.featurizer import Featurizer
-from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.protocol import CostModel, rounded_cost
-from autosched.search.refine.mainloop.mainloop_search import replace_kernels
+from autosched.search.refine.improver import improve_schedule
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.refine.mainloop.step_search import TransferMode
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, places
+from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.walk_search import (
     TiledWalk,
     WalkDirection,
@@ -78,23 +78,8 @@ class SlidingWindowSearch:
             schedule: A legal one.
             costs: Predicted seconds of its kernels.
         """
-        total = sum(costs.values())
-        found, gained = schedule, 0.0
-        replaced: set[int] = set()
-        for place in places(self.bound, schedule):
-            before = [schedule.kernels[k] for k in place.kernels]
-            now = sum(costs[k] for k in before)
-            if replaced & set(place.kernels) or now < WORTHWHILE * total:
-                continue
-            sliding = self.best(place, now)
-            if sliding is None or rounded_cost(sliding.seconds) >= rounded_cost(now):
-                continue
-            other = replace(found, kernels=replace_kernels(found.kernels, before, sliding.kernel))
-            if not violations(self.bound.root_pipeline, other, self.target):
-                found = other
-                gained += now - sliding.seconds
-                replaced |= set(place.kernels)
-        return None if found is schedule else (found, total - gained)
+        sites = sliding_window_sites(self.bound, schedule)
+        return improve_schedule(self.bound, self.target, schedule, costs, sites, self.best, WORTHWHILE)
 
     def best(self, place: SlidingWindowSite, now: float = math.inf) -> SlidingWindowKernel | None:
         """Return the fastest kernel for a place, if there is one.

@@ -72,7 +72,7 @@ class SlidingWindowSite:
         return own and not any(moving.get(m) for m in self.members if m not in windows)
 
 
-def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[SlidingWindowSite]:
+def sliding_window_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[SlidingWindowSite]:
     """Yield the kernels of a schedule that may walk.
 
     Together with one that computes what they read, with a Func in shared memory that is computed at several points of
