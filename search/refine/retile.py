@@ -35,12 +35,14 @@ class Retiler:
         decider: Knows which tile sizes there are.
         late: Whether the time budget has ended, so that what was found until now is taken.
         aligns: Whether the tile of a Member may begin at other columns; in kernels of one step it may not.
+        legality: Decides whether a kernel is legal; the checks of the kernel itself if left out.
     """
 
     evaluator: KernelEvaluator
     decider: OptionEnumerator
     late: Callable[[], bool] = lambda: False
     aligns: bool = True
+    legality: Callable[[KernelSketch, Params], bool] | None = None
     _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
@@ -106,7 +108,9 @@ class Retiler:
         return next((v for _, v in cheaper if self.is_legal(*v)), now)
 
     def is_legal(self, structure: KernelSketch, params: Params) -> bool:
-        """Return whether a kernel passes all checks, the dear ones too."""
+        """Return whether a kernel passes all legality checks, the expensive ones included."""
+        if self.legality is not None:
+            return self.legality(structure, params)
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_violations(self.evaluator.bound, kernel, self.evaluator.target)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,6 +28,8 @@ from autosched.search.space.tilings import default_tiling, member_tilings, root_
 Ints = NDArray[np.int64]
 Kept = tuple[tuple[PartialKernel, ...], tuple[float, ...]]
 """Kernels of a state and what each costs."""
+TilingSelection = Callable[[KernelSketch, list[Params]], list[Params]]
+"""Function from a root kernel without undecided sources and its tilings to the tilings to try."""
 
 
 @dataclass
@@ -35,10 +37,12 @@ class OptionEnumerator:
     """Enumerates options.
 
     Args:
-        evaluator: Knows pipeline, target and settings.
+        evaluator: Evaluator of the pipeline's kernels.
+        select_tilings: Selects the tilings of a root kernel to try; all of them if left out.
     """
 
     evaluator: KernelEvaluator
+    select_tilings: TilingSelection | None = None
     places: ComputeLocations = field(init=False)
     _extents: dict[tuple[KernelSketch, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
     _tilings: dict[KernelSketch, list[Params]] = field(init=False, default_factory=dict)
@@ -344,8 +348,13 @@ class OptionEnumerator:
             busy = _busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)
             scan = scan_stage(self.bound, self.evaluator.kernel_model(bare))
             found = table[busy] if scan is None else with_scan_tilings(scan, grid, vector, table, busy, target)
-            self._tilings[bare] = [tuple(row) for row in found.tolist()]
+            tilings: list[Params] = [tuple(row) for row in found.tolist()]
+            self._tilings[bare] = tilings if self.select_tilings is None else self.select_tilings(bare, tilings)
         return self._tilings[bare]
+
+    def pin_tilings(self, structure: KernelSketch, tilings: list[Params]) -> None:
+        """Fix the tilings of a root kernel that `tilings` returns."""
+        self._tilings[self.places.bare(structure)] = tilings
 
     def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
         """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension.

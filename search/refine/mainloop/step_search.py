@@ -111,8 +111,8 @@ class StepTilingSearch:
     like: InitVar[StepTilingSearch | None] = None
     evaluator: KernelEvaluator = field(init=False)
     structure: KernelSketch = field(init=False)
-    decider: _StepDecider = field(init=False)
-    retiler: _StepRetiler = field(init=False)
+    decider: OptionEnumerator = field(init=False)
+    retiler: Retiler = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
 
     def __post_init__(self, like: StepTilingSearch | None) -> None:
@@ -127,8 +127,8 @@ class StepTilingSearch:
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # copies
         like_it = None if like is None else like.evaluator
         self.evaluator = KernelEvaluator(view, self.target, StepCostModel(self.model, steps), settings, like=like_it)
-        self.decider = _StepDecider(self.evaluator)
-        self.retiler = _StepRetiler(self.evaluator, self.decider, aligns=False, search=self)
+        self.decider = OptionEnumerator(self.evaluator, self._worthwhile)
+        self.retiler = Retiler(self.evaluator, self.decider, aligns=False, legality=self._is_legal)
         self.structure = self.decider.places.one(structure)
 
     @property
@@ -147,7 +147,7 @@ class StepTilingSearch:
             most: How many of these.
         """
         if among is not None:
-            self.decider.among = self._fillable(among)[:most]
+            self.decider.pin_tilings(self.structure, self._fillable(among)[:most])
         self.tiled = tiled_steps(self.evaluator, self.decider, self.structure)
 
     @property
@@ -169,6 +169,16 @@ class StepTilingSearch:
             kernel = self.kernel(*best)
             besides = unmodelled_read_seconds(self.bound, kernel, self.target)
             yield MainloopKernel(kernel, self.evaluator.known(*best).cost + besides)
+
+    def _is_legal(self, structure: KernelSketch, params: Params) -> bool:
+        """Whether the kernel of all steps passes all checks."""
+        return not kernel_violations(self.bound, self.kernel(structure, params), self.target)
+
+    def _worthwhile(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
+        """Return the tilings with enough register blocking and several warps, evenly thinned; all if there are none."""
+        layout = self.decider.places.layout(structure)
+        table = np.array(tilings, np.int64)
+        return [tuple(row) for row in _worthwhile(table, layout).tolist()]
 
     def _fillable(self, among: Sequence[Params]) -> list[Params]:
         """Return the tiles of the root whose threads can hold what they load for the next step."""
@@ -217,35 +227,6 @@ class StepTilingSearch:
             inlined = tuple(Inlined(f, calls[f]) for f in view.funcs if f in calls)
         members = tuple(replace(m, at=at) for m in step.fused)
         return self.how.applied(Kernel(tuple(roots), members, inlined))
-
-
-class _StepDecider(OptionEnumerator):
-    """Knows which tiles are worth steps of a reduction; those in ``among`` if it has been told."""
-
-    among: list[Params] | None = None
-
-    def tilings(self, structure: KernelSketch) -> list[Params]:
-        """Return the tilings of the root whose threads hold many points."""
-        if self.among is not None:
-            return self.among
-        bare = self.places.bare(structure)
-        if bare not in self._tilings:
-            layout = self.places.layout(bare)
-            table = np.array(super().tilings(structure), np.int64)
-            self._tilings[bare] = [tuple(row) for row in _worthwhile(table, layout).tolist()]
-        return self._tilings[bare]
-
-
-@dataclass
-class _StepRetiler(Retiler):
-    """Finds tiles of one step with which the kernel of all steps is legal."""
-
-    search: StepTilingSearch = field(kw_only=True)
-
-    def is_legal(self, structure: KernelSketch, params: Params) -> bool:
-        """Return whether the kernel of all steps passes all checks."""
-        kernel = self.search.kernel(structure, params)
-        return not kernel_violations(self.search.bound, kernel, self.search.target)
 
 
 def _worthwhile(tilings: Ints, layout: TileColumns) -> Ints:

@@ -98,7 +98,7 @@ class WalkTilingSearch:
     steps: int = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
     _evaluator: KernelEvaluator = field(init=False)
-    _decider: _RowsDecider = field(init=False)
+    _decider: OptionEnumerator = field(init=False)
     _structure: KernelSketch = field(init=False)
 
     def __post_init__(self, settings: SearchSettings) -> None:
@@ -116,10 +116,16 @@ class WalkTilingSearch:
         spots = tuple(ComputeLocation(m, Level.BLOCK, place.root) for m in place.members)
         settings = replace(settings, max_recompute=float("inf"))  # rows that come in are computed once
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
-        self._decider = _RowsDecider(self._evaluator, self.walk)
+        self._decider = OptionEnumerator(self._evaluator, self._with_rows_of_step)
         inlined = frozenset(inlined_calls(viewed, _stages(viewed, place), set(place.inlined)))
         self._structure = self._decider.places.one(KernelSketch((place.root,), spots, inlined))
         self.tiled = tiled_steps(self._evaluator, self._decider, self._structure)
+
+    def _with_rows_of_step(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
+        """Return the tilings of the root whose tiles have as many rows as a step."""
+        dims = self._evaluator.kernel_model(structure).grid.dims
+        k = dims.index(self.walk.dim)
+        return [p for p in tilings if p[k] * p[len(dims) + k] == self.walk.rows]
 
     @property
     def rough_seconds(self) -> float:
@@ -195,17 +201,3 @@ def _probe(viewed: BoundPipeline, place: SlidingWindowSite, walk: WalkDirection,
 def _stages(viewed: BoundPipeline, place: SlidingWindowSite) -> list[StageId]:
     """Return the stages that a place's kernel has loops for."""
     return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].nonempty_stages)]
-
-
-class _RowsDecider(OptionEnumerator):
-    """Knows the tiles of the root with so many rows in a step."""
-
-    def __init__(self, evaluator: KernelEvaluator, walk: WalkDirection) -> None:
-        super().__init__(evaluator)
-        self._walk = walk
-
-    def tilings(self, structure: KernelSketch) -> list[Params]:
-        """Return the tilings of the root that have as many rows as a step."""
-        dims = self.evaluator.kernel_model(self.places.bare(structure)).grid.dims
-        k = dims.index(self._walk.dim)
-        return [p for p in super().tilings(structure) if p[k] * p[len(dims) + k] == self._walk.rows]
