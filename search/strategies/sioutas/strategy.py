@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.evaluator import Counts
+from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.space.row_scans import seconds_of_all_steps
 from autosched.search.strategies.compute_root import root_kernels, schedule_roots
 from autosched.search.strategies.sioutas.deadline import Deadline
@@ -30,9 +31,6 @@ from autosched.search.strategies.sioutas.grouping import Grouper
 from autosched.search.strategies.sioutas.inlining import Inliner
 from autosched.search.strategies.sioutas.partition import Partition, Roots
 from autosched.target import Target
-
-if TYPE_CHECKING:
-    from autosched.search.results import SearchResult
 
 Ints = NDArray[np.int64]
 Mode = Literal["nested", "overlapped", "none"]
@@ -61,8 +59,6 @@ class Sioutas:
 
         The decisions follow the paper's own cost; ``cost`` only predicts the time of the result.
         """
-        from autosched.search.results import RankedSchedule, SearchResult  # that module lists this strategy
-
         started = time.perf_counter()
         deadline = Deadline(None if seconds is None else started + seconds)
         run = _Run(bound, target, self.mode, deadline)
