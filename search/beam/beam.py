@@ -35,7 +35,7 @@ class BeamSearch:
         evaluator: Costs kernels.
         rng: Source of randomness.
         deadline: Time by `time.perf_counter` at which the search must end, or None.
-        decider: Of another search with the same evaluator; a new one if left out.
+        enumerator: Of another search with the same evaluator; a new one if left out.
         own: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
         limit: No pass follows one that fuses Funcs while nothing cheaper is found.
     """
@@ -43,7 +43,7 @@ class BeamSearch:
     evaluator: KernelEvaluator
     rng: np.random.Generator
     deadline: float | None = None
-    decider: OptionEnumerator | None = None
+    enumerator: OptionEnumerator | None = None
     own: SearchSettings | None = None
     limit: float = math.inf
     expander: Expander = field(init=False)
@@ -52,7 +52,7 @@ class BeamSearch:
     _good: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self.expander = Expander(self.evaluator, self.rng, self.decider)
+        self.expander = Expander(self.evaluator, self.rng, self.enumerator)
 
     @property
     def settings(self) -> SearchSettings:
@@ -123,10 +123,10 @@ class BeamSearch:
             needed: Whether something must be found even when the time is over: then the most promising state is
                 followed by the shortest way.
         """
-        decisions = self.expander.decider.decisions()
+        decisions = self.expander.enumerator.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
         children: list[Child] = []
-        beam = [self.expander.decider.start_state()]
+        beam = [self.expander.enumerator.start_state()]
         for decision in decisions:
             late = self.late()
             if late and not needed:
@@ -193,7 +193,7 @@ class BeamSearch:
         return times
 
     def _hash(self, state: State, depth: int) -> int:
-        return state_key(state, self.expander.decider.places.layout, depth)
+        return state_key(state, self.expander.enumerator.places.layout, depth)
 
     def _bless(self, finished: list[State], number: int) -> None:
         best = finished[0].cost
@@ -211,5 +211,5 @@ class BeamSearch:
         for piece, seconds in zip(best.pieces, best.costs, strict=True):
             cost[piece.structure.func] += seconds
         names = sorted(cost, key=lambda n: (cost[n], n))
-        made = pinned_decisions(self.expander.decider.places, best)
+        made = pinned_decisions(self.expander.enumerator.places, best)
         self.frozen = {name: made[name] for name in names[: int(len(names) - math.log2(len(names)))]}

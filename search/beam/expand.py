@@ -61,12 +61,12 @@ class Expander:
     evaluator: KernelEvaluator
     rng: np.random.Generator
     shared: InitVar[OptionEnumerator | None] = None
-    decider: OptionEnumerator = field(init=False)
+    enumerator: OptionEnumerator = field(init=False)
     sampler: BucketSampler = field(init=False)
 
     def __post_init__(self, shared: OptionEnumerator | None) -> None:
-        self.decider = shared or OptionEnumerator(self.evaluator)
-        self.sampler = BucketSampler(self.evaluator, self.decider, self.rng)
+        self.enumerator = shared or OptionEnumerator(self.evaluator)
+        self.sampler = BucketSampler(self.evaluator, self.enumerator, self.rng)
 
     def offers(
         self, beam: Sequence[State], decision: Decision, held: Mapping[str, PinnedDecision], *, members: bool = True,
@@ -84,10 +84,10 @@ class Expander:
         started = time.perf_counter()
         found: Offers = []
         if members:
-            self.decider.prefetch(beam, decision)
+            self.enumerator.prefetch(beam, decision)
         for state in beam:
             if hurried and decision.group is not None:
-                options = self.decider.provisional_tiling(state, decision)
+                options = self.enumerator.provisional_tiling(state, decision)
             else:
                 options = self._offer(state, decision, held.get(decision.func), members)
             if options or decision.group is not None:
@@ -99,7 +99,7 @@ class Expander:
     def followed(self, offers: Offers, decision: Decision) -> list[State]:
         """Return the states with their only options taken; kernels that are new cost NaN until `children`."""
         return [
-            self.decider.after(state, decision, options[0], costed=False) if options else _passed(state)
+            self.enumerator.after(state, decision, options[0], costed=False) if options else _passed(state)
             for state, options in offers
         ]
 
@@ -114,7 +114,7 @@ class Expander:
             depth: Layers of structure by which options are told apart, where they are sampled.
             size: Size of the beam that the children are for.
         """
-        gone = [self.decider.replaced(state, decision) for state, _ in offers]
+        gone = [self.enumerator.replaced(state, decision) for state, _ in offers]
         uncosted = [_uncosted(state, g) for (state, _), g in zip(offers, gone, strict=True)]
         wanted = [k for kept, _ in uncosted for k in kept]
         choices = [(options, left) for (_, options), (_, left) in zip(offers, uncosted, strict=True) if options]
@@ -136,7 +136,7 @@ class Expander:
             if len(positions) > most:
                 nearest = np.argsort(costs, kind="stable")[:most]
                 positions, costs = positions[nearest], costs[nearest]
-            kept = self.decider.kept(state, replaced)
+            kept = self.enumerator.kept(state, replaced)
             totals.append(self._totals(kept, table, positions, costs))
             found += [(state, kept, table, *p) for p in zip(positions.tolist(), costs.tolist(), strict=True)]
         total = np.concatenate(totals)
@@ -170,12 +170,12 @@ class Expander:
         self, decision: Decision, state: State, kept: Kept, table: BucketTable, position: int, cost: float
     ) -> State:  # fmt: skip
         """Return what a state becomes by the option at a position; its kernels cost so much together."""
-        return self.decider.after(state, decision, table.options[position], kept=kept, cost=cost)
+        return self.enumerator.after(state, decision, table.options[position], kept=kept, cost=cost)
 
     def _offer(self, state: State, decision: Decision, held: PinnedDecision | None, members: bool) -> Sequence[Option]:
         if held is None:
-            return self.decider.options(state, decision, members=members)
-        return pinned_options(self.decider, state, decision, held, members=members)
+            return self.enumerator.options(state, decision, members=members)
+        return pinned_options(self.enumerator, state, decision, held, members=members)
 
     def _count(self, options: Sequence[Option]) -> None:
         considered = self.evaluator.counts.considered

@@ -144,12 +144,12 @@ class BucketSampler:
 
     Args:
         evaluator: Costs kernels.
-        decider: Groups tilings.
+        enumerator: Groups tilings.
         rng: Source of randomness.
     """
 
     evaluator: KernelEvaluator
-    decider: OptionEnumerator
+    enumerator: OptionEnumerator
     rng: np.random.Generator
     _tiles: dict[KernelSketch, BucketTable] = field(default_factory=dict)
 
@@ -216,13 +216,13 @@ class BucketSampler:
     def _buckets(self, options: Sequence[Option], depth: int) -> Ints:
         """Return the number of each option's bucket; inlining stands by itself."""
         if isinstance(options, TileOptions):
-            return self.decider.tile_buckets(options, depth)
+            return self.enumerator.tile_buckets(options, depth)
         numbers: dict[object, int] = {}
         found = []
         for o in options:
             key: object = "inline"
             if o.kind != "inline":
-                key = (o.kind, *(p.layer(self.decider.places.layout, depth) for p in o.added)) if depth >= 0 else ""
+                key = (o.kind, *(p.layer(self.enumerator.places.layout, depth) for p in o.added)) if depth >= 0 else ""
             found.append(numbers.setdefault(key, len(numbers)))
         return np.array(found, np.int64)
 

@@ -42,7 +42,7 @@ class RandomStates:
     Args:
         evaluator: Knows pipeline, target and what is tried.
         varied: Whether tiles in shared memory are aligned and sources copied at random.
-        decider: Of searches with the same evaluator; a new one if left out.
+        enumerator: Of searches with the same evaluator; a new one if left out.
 
     Attributes:
         chosen: Options taken, by kind.
@@ -52,24 +52,24 @@ class RandomStates:
 
     evaluator: KernelEvaluator
     varied: bool = False
-    decider: InitVar[OptionEnumerator | None] = None
+    enumerator: InitVar[OptionEnumerator | None] = None
     chosen: Counter[str] = field(default_factory=Counter)
     offered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
-    _decider: OptionEnumerator = field(init=False)
+    _enumerator: OptionEnumerator = field(init=False)
     _reasons: dict[tuple[KernelSketch, Params], str] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, decider: OptionEnumerator | None) -> None:
-        self._decider = decider or OptionEnumerator(self.evaluator)
+    def __post_init__(self, enumerator: OptionEnumerator | None) -> None:
+        self._enumerator = enumerator or OptionEnumerator(self.evaluator)
 
     def draw(self, rng: np.random.Generator) -> State:
         """Return a complete state; it may still break a rule that only the scalar checks know. Its cost is NaN."""
-        state = self._decider.start_state()
-        for decision in self._decider.decisions():
-            self._decider.prefetch([state], decision)
-            options = self._decider.options(state, decision)
+        state = self._enumerator.start_state()
+        for decision in self._enumerator.decisions():
+            self._enumerator.prefetch([state], decision)
+            options = self._enumerator.options(state, decision)
             if len(options):
-                state = self._decider.after(state, decision, self._choose(options, rng), costed=False)
+                state = self._enumerator.after(state, decision, self._choose(options, rng), costed=False)
         return state
 
     def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
@@ -91,7 +91,7 @@ class RandomStates:
 
     def _with_other_tiles(self, state: State, rng: np.random.Generator) -> State:
         """Return a complete state with tiles aligned and sources copied at random, where that is legal."""
-        stager = CacheReadSearch(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+        stager = CacheReadSearch(self.evaluator, self._enumerator, Retiler(self.evaluator, self._enumerator))
         pieces = []
         for piece in state.pieces:
             structure, params = piece.structure, piece.params
@@ -99,7 +99,7 @@ class RandomStates:
                 if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
                     multiple = int(rng.choice((2, 4, 8)))
                     aligned = TileAlignment(multiple, int(rng.integers(multiple)))
-                    structure = self._decider.places.one(with_alignment(structure, spot.func, aligned))
+                    structure = self._enumerator.places.one(with_alignment(structure, spot.func, aligned))
             sources = stager.sources(structure)
             if sources and rng.random() < VARIED:
                 variants = stager.variants((structure, params), sources[int(rng.integers(len(sources)))])

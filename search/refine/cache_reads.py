@@ -34,12 +34,12 @@ class CacheReadSearch:
 
     Args:
         evaluator: Costs kernels.
-        decider: Knows which tile sizes there are.
+        enumerator: Knows which tile sizes there are.
         retiler: Finds tiles for kernels with copies.
     """
 
     evaluator: KernelEvaluator
-    decider: OptionEnumerator
+    enumerator: OptionEnumerator
     retiler: Retiler
 
     def with_cache_reads(self, state: State, most: float = 1.0) -> State:
@@ -88,9 +88,9 @@ class CacheReadSearch:
         this kernel evaluates (``once``).
         """
         found = [(cache_name(source), structure)]
-        inside = self.decider.places.inside(structure)
+        inside = self.enumerator.places.inside(structure)
         for name in sorted(structure.inlined & once):
-            func = self.decider.bound.funcs[name]
+            func = self.enumerator.bound.funcs[name]
             read = frozenset[str]().union(*(s.sources for s in func.stages))
             if source in read and not read & inside and inside.issuperset(func.consumers):
                 found.append((name, KernelSketch(structure.stages, structure.spots, structure.inlined - {name})))
@@ -122,23 +122,23 @@ class CacheReadSearch:
         """
         source = cached_source(name)
         copied = structure.staged if source is None else structure.staged | {source}
-        order = list(insert_cache_reads(self.decider.bound, copied).funcs)
+        order = list(insert_cache_reads(self.enumerator.bound, copied).funcs)
         spots = (*structure.spots, ComputeLocation(name, Level.BLOCK, structure.stages[0]))
         plain = KernelSketch(
             structure.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), structure.inlined
         )  # fmt: skip
         found: list[Kernel] = []
         for aligned in (None, *alignments(self.evaluator.kernel_model(plain), name)):
-            other = self.decider.places.one(with_alignment(plain, name, aligned))
+            other = self.enumerator.places.one(with_alignment(plain, name, aligned))
             model = self.evaluator.kernel_model(other)
             one = self._with_threads(kernel, other, name, (1,) * len(model.bound.funcs[name].dims))
             extents = model.member_extents(np.array([one], np.int64))[name][0].tolist()
-            for threads in self.decider.member_tilings(name, extents, vectors=True):
+            for threads in self.enumerator.member_tilings(name, extents, vectors=True):
                 found.append((other, self._with_threads(kernel, other, name, threads)))
         return found
 
     def _with_threads(self, kernel: Kernel, structure: KernelSketch, name: str, threads: Params) -> Params:
-        return self.decider.with_threads(PartialKernel(*kernel, tiled=True), structure, name, threads)
+        return self.enumerator.with_threads(PartialKernel(*kernel, tiled=True), structure, name, threads)
 
     def _cheapest(self, variants: list[Kernel], most: float) -> Kernel | None:
         """Return the cheapest of some kernels that is cheap enough and legal, if there is one."""

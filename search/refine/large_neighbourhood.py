@@ -49,8 +49,8 @@ class Refinement:
     _storer: MaterialiseSearch = field(init=False)
 
     def __post_init__(self) -> None:
-        self._retiler = Retiler(self._evaluator, self.expander.decider, self.late)
-        self._stager = CacheReadSearch(self._evaluator, self.expander.decider, self._retiler)
+        self._retiler = Retiler(self._evaluator, self.expander.enumerator, self.late)
+        self._stager = CacheReadSearch(self._evaluator, self.expander.enumerator, self._retiler)
         self._storer = MaterialiseSearch(self._stager, self._retiler, self.late)
 
     @property
@@ -72,7 +72,7 @@ class Refinement:
             for window in neighbourhoods(self._evaluator.bound, before):
                 if self.late():
                     return reached
-                if window <= self.expander.decider.places.inlined_before:
+                if window <= self.expander.enumerator.places.inlined_before:
                     continue
                 key = self._key(reached[0], window)
                 if key not in tried:
@@ -122,7 +122,7 @@ class Refinement:
         pieces = []
         for kernel in schedule.kernels:
             structure, params = describe_kernel(evaluator.bound, kernel)
-            pieces.append(PartialKernel(self.expander.decider.places.one(structure), params, tiled=True))
+            pieces.append(PartialKernel(self.expander.enumerator.places.one(structure), params, tiled=True))
             levels |= dict.fromkeys(structure.inlined, Level.INLINE)
             levels |= {spot.func: spot.level for spot in structure.spots}
             levels[structure.func] = Level.ROOT
@@ -133,7 +133,7 @@ class Refinement:
     def _decided_again(self, state: State, window: frozenset[str]) -> State | None:
         """Return a cheaper legal state in which only the Funcs of a window, and what follows from them, differ."""
         search = NeighbourhoodSearch(self.expander, state, window)
-        for decision in self.expander.decider.decisions():
+        for decision in self.expander.enumerator.decisions():
             if self.late():
                 return None
             search.decide(decision)
@@ -146,7 +146,7 @@ class Refinement:
 
     def _key(self, state: State, window: frozenset[str]) -> tuple[object, ...]:
         """Return what the result for a window depends on."""
-        open_ = (state.pieces[k] for k in affected_kernels(self.expander.decider.places, state, window))
+        open_ = (state.pieces[k] for k in affected_kernels(self.expander.enumerator.places, state, window))
         return window, frozenset((p.structure, p.params) for p in open_)
 
     def _is_legal(self, state: State) -> bool:

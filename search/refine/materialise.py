@@ -77,8 +77,8 @@ class MaterialiseSearch:
 
         A kernel that keeps something for others already stays as it is, since its tiles are.
         """
-        decider = self.retiler.decider
-        func = decider.bound.funcs[name]
+        enumerator = self.retiler.enumerator
+        func = enumerator.bound.funcs[name]
         own = [p for p in pieces if p.structure.func == name]
         if (
             len(own) != 1
@@ -87,7 +87,7 @@ class MaterialiseSearch:
             or not all(is_private_tile(func, s) for s in func.nonempty_stages)
         ):
             return None
-        order = list(decider.bound.funcs)
+        order = list(enumerator.bound.funcs)
         readers = sorted(self._readers(pieces, name), key=lambda p: order.index(p.structure.func))
         if len(readers) + func.is_output < 2 or not readers:
             return None
@@ -96,14 +96,14 @@ class MaterialiseSearch:
         return (own[0], readers[0]) if plain and not storing else None
 
     def _readers(self, pieces: list[PartialKernel], name: str) -> Iterator[PartialKernel]:
-        places = self.retiler.decider.places
+        places = self.retiler.enumerator.places
         return (p for p in pieces if name in places.reads(p.structure) and name not in places.inside(p.structure))
 
     def _together(self, own: PartialKernel, reader: PartialKernel, now: float) -> PartialKernel | None:
         """Return one kernel in place of two that take so many seconds, None if none is faster."""
-        evaluator, decider = self.retiler.evaluator, self.retiler.decider
-        structure = decider.places.one(self._with_stored(reader.structure, own.structure))
-        rough = [*tiled_steps(evaluator, decider, structure)[:ROUGH], *self._as_it_is(structure, reader, own)]
+        evaluator, enumerator = self.retiler.evaluator, self.retiler.enumerator
+        structure = enumerator.places.one(self._with_stored(reader.structure, own.structure))
+        rough = [*tiled_steps(evaluator, enumerator, structure)[:ROUGH], *self._as_it_is(structure, reader, own)]
         near = [p for p in rough if evaluator.known(structure, p).cost < PROMISING * now]
         found = run_batched(evaluator, [self.retiler.descend(structure, p, vectors=True, far=True) for p in near])
         legal = [k for k in found if self.retiler.is_legal(*k)]
@@ -115,12 +115,13 @@ class MaterialiseSearch:
 
     def _as_it_is(self, structure: KernelSketch, reader: PartialKernel, own: PartialKernel) -> list[Params]:
         """Return the tiles of the reader with the threads of the Member that are predicted to be fastest, if any."""
-        evaluator, decider, name = self.retiler.evaluator, self.retiler.decider, own.structure.func
+        evaluator, enumerator, name = self.retiler.evaluator, self.retiler.enumerator, own.structure.func
         ones = (1,) * len(evaluator.bound.funcs[name].dims)
-        one = decider.with_threads(reader, structure, name, ones)
+        one = enumerator.with_threads(reader, structure, name, ones)
         extents = evaluator.kernel_model(structure).member_extents(np.array([one], np.int64))[name][0].tolist()
         tried = [
-            decider.with_threads(reader, structure, name, threads) for threads in decider.member_tilings(name, extents)
+            enumerator.with_threads(reader, structure, name, threads)
+            for threads in enumerator.member_tilings(name, extents)
         ]
         evaluator.evaluate((structure, p) for p in tried)
         legal = [p for p in tried if not evaluator.known(structure, p).reason]
@@ -131,6 +132,6 @@ class MaterialiseSearch:
         spots = [s for s in reader.spots if s.func != cache_name(own.func)]
         spots.append(ComputeLocation(own.func, Level.BLOCK, reader.stages[0], stored=True))
         copied = (source for s in spots if (source := cached_source(s.func)) is not None)
-        order = list(insert_cache_reads(self.retiler.decider.bound, copied).funcs)
+        order = list(insert_cache_reads(self.retiler.enumerator.bound, copied).funcs)
         spots.sort(key=lambda s: order.index(s.func))
         return KernelSketch(reader.stages, tuple(spots), reader.inlined | own.inlined)

@@ -82,7 +82,7 @@ class NeighbourhoodSearch:
     """What has all decisions as they were: it stays in the beam, however dear it looks half-way."""
 
     def __post_init__(self) -> None:
-        state, places = self.state, self.expander.decider.places
+        state, places = self.state, self.expander.enumerator.places
         open_ = set(affected_kernels(places, state, self.window))
         pieces = state.pieces
         computed = frozenset[str]().union(*(computed_in(pieces[k].structure) for k in open_))
@@ -127,13 +127,13 @@ class NeighbourhoodSearch:
 
     def _followed(self, states: list[State], decision: Decision, held: PinnedDecision) -> list[State]:
         """Return the states with a decision made as it is held, or as near to that as they offer."""
-        decider = self.expander.decider
-        decider.prefetch(states, decision)
+        enumerator = self.expander.enumerator
+        enumerator.prefetch(states, decision)
         found: list[State] = []
         for state in states:
-            options = pinned_options(decider, state, decision, held, members=True)
+            options = pinned_options(enumerator, state, decision, held, members=True)
             if len(options) == 1:
-                found.append(decider.after(state, decision, options[0], costed=False))
+                found.append(enumerator.after(state, decision, options[0], costed=False))
             elif options:
                 again = {decision.func: held}
                 found += self._children(self._costed([state]), decision, again)

@@ -50,7 +50,7 @@ def pinned_decisions(places: ComputeLocations, state: State) -> dict[str, Pinned
 
 
 def pinned_options(
-    decider: OptionEnumerator, state: State, decision: Decision, held: PinnedDecision, *, members: bool
+    enumerator: OptionEnumerator, state: State, decision: Decision, held: PinnedDecision, *, members: bool
 ) -> Sequence[Option]:
     """Return the one option of a decision that is held.
 
@@ -58,27 +58,27 @@ def pinned_options(
     with other tiles, then any. A Func that was inlined stays so, as kernels that are not looked at may rely on it.
     """
     if held.level is Level.ROOT and decision.group is not None and decision.group < len(held.tilings):
-        return decider.fixed_tiling(state, decision, held.tilings[decision.group])
-    near = decider.options(state, decision, members=members, only=KINDS[held.level])
+        return enumerator.fixed_tiling(state, decision, held.tilings[decision.group])
+    near = enumerator.options(state, decision, members=members, only=KINDS[held.level])
     if decision.group is not None or held.level is Level.INLINE:
         return near
     if held.spot is not None:
         place = held.spot._replace(aligned=None)
         near = [o for o in near if o.added[0].structure.spot(decision.func) == place]
     if near and held.spot is not None and held.spot.aligned is not None:
-        return [_aligned(decider, near[0], held)]
+        return [_aligned(enumerator, near[0], held)]
     if held.tilings:
-        same = [o for o in near if _tiles(decider.places, o) == held.tilings[0]]
+        same = [o for o in near if _tiles(enumerator.places, o) == held.tilings[0]]
         near = same or near
-    return near or decider.options(state, decision, members=members)
+    return near or enumerator.options(state, decision, members=members)
 
 
-def _aligned(decider: OptionEnumerator, option: Option, held: PinnedDecision) -> Option:
+def _aligned(enumerator: OptionEnumerator, option: Option, held: PinnedDecision) -> Option:
     """Return an option at BLOCK with the alignment and the threads that are held."""
     assert held.spot is not None
     (piece,) = option.added
-    structure = decider.places.one(with_alignment(piece.structure, option.func, held.spot.aligned))
-    where = decider.places.layout(structure).threads_of(option.func)
+    structure = enumerator.places.one(with_alignment(piece.structure, option.func, held.spot.aligned))
+    where = enumerator.places.layout(structure).threads_of(option.func)
     params = (*piece.params[: where.start], *held.tilings[0], *piece.params[where.stop :])
     return option._replace(added=(PartialKernel(structure, params, tiled=True),))
 

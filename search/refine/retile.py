@@ -32,14 +32,14 @@ class Retiler:
 
     Args:
         evaluator: Costs kernels.
-        decider: Knows which tile sizes there are.
+        enumerator: Knows which tile sizes there are.
         late: Whether the time budget has ended, so that what was found until now is taken.
         aligns: Whether the tile of a Member may begin at other columns; in kernels of one step it may not.
         legality: Decides whether a kernel is legal; the checks of the kernel itself if left out.
     """
 
     evaluator: KernelEvaluator
-    decider: OptionEnumerator
+    enumerator: OptionEnumerator
     late: Callable[[], bool] = lambda: False
     aligns: bool = True
     legality: Callable[[KernelSketch, Params], bool] | None = None
@@ -84,7 +84,7 @@ class Retiler:
         self, now: Kernel, *, vectors: bool, far: bool, checked: bool = False
     ) -> EvaluationCoroutine[Kernel]:
         """Do the same; kernels on the way pass all checks only with ``checked``, which few do not."""
-        layout = self.decider.places.layout(now[0])
+        layout = self.enumerator.places.layout(now[0])
         for _ in range(SWEEPS):
             if self.late():
                 break
@@ -120,7 +120,7 @@ class Retiler:
         If none is near, as the root has tiles that no search tries, they are all tiles that are tried.
         """
         own = layout.root_serial.stop
-        tilings = self.decider.tilings(structure)
+        tilings = self.enumerator.tilings(structure)
         tried = np.array([t[:own] for t in tilings], np.int64).reshape(len(tilings), own)
         near = (tried != np.array(params[:own], np.int64)).sum(axis=1) <= SIZES_AT_ONCE
         chosen = tried if far or not near.any() else tried[near]
@@ -139,7 +139,7 @@ class Retiler:
         for other in others:
             extents = self.evaluator.kernel_model(other).member_extents(np.array([params], np.int64))
             whole = vectors and len(others) > 1  # where there is an alignment that suits what it reads
-            tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()), vectors=whole)
+            tilings = self.enumerator.member_tilings(func, tuple(extents[func][0].tolist()), vectors=whole)
             found += [(other, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
         return found
 
@@ -147,6 +147,6 @@ class Retiler:
         spot = structure.spot(func)
         if not self.aligns or spot is None or self.evaluator.target.kind == "cpu":
             return [structure]
-        model = self.evaluator.kernel_model(self.decider.places.bare(structure))
+        model = self.evaluator.kernel_model(self.enumerator.places.bare(structure))
         chosen = [spot.aligned, *(a for a in (None, *alignments(model, func)) if a != spot.aligned)]
-        return [self.decider.places.one(with_alignment(structure, func, a)) for a in chosen]
+        return [self.enumerator.places.one(with_alignment(structure, func, a)) for a in chosen]

@@ -75,8 +75,8 @@ class RewriteSearch:
         evaluator = KernelEvaluator(self.bound, self.target, self.cost, self.settings, alike=self.alike)
         self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
         least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
-        decider = self.search.expander.decider
-        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), decider=decider, own=least)
+        enumerator = self.search.expander.enumerator
+        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), enumerator=enumerator, own=least)
 
     @property
     def cut_short(self) -> bool:

@@ -123,9 +123,9 @@ def test_blocks_have_whole_rows_and_whole_warps() -> None:
     out[y, x] = a[y, x] * sum_over(a[y, r.k], over=r, name="total")
     bound = bind(Pipeline([out.over(y=(0, a.shape[0]), x=(0, 48))]), {"a": (512, 1000)})
     (view,) = warp_reduction_rewrites([bound], H200)
-    decider = OptionEnumerator(KernelEvaluator(view, H200, analytical_model(H200), SearchSettings()))
-    structure = decider.places.root_structures(view.funcs["out"])[0]
-    tilings = np.array(decider.tilings(structure))
+    enumerator = OptionEnumerator(KernelEvaluator(view, H200, analytical_model(H200), SearchSettings()))
+    structure = enumerator.places.root_structures(view.funcs["out"])[0]
+    tilings = np.array(enumerator.tilings(structure))
     threads, points = tilings[:, 1], tilings[:, 3]
     assert (threads * points >= 48).all()
     assert all(n <= 32 or n % 32 == 0 for n in threads.tolist()), "48 threads would break a row of lanes"

@@ -88,9 +88,9 @@ def test_features_of_some_candidates_are_those_among_all(name: str) -> None:
 
 
 def test_tilings_alike_as_arrays_are_those_of_equal_layers() -> None:
-    decider = OptionEnumerator(evaluator_of("harris"))
-    (structure,) = decider.places.root_structures(decider.bound.funcs[decider.decisions()[0].func])
-    layout, tilings = decider.places.layout(structure), decider.tilings(structure)
+    enumerator = OptionEnumerator(evaluator_of("harris"))
+    (structure,) = enumerator.places.root_structures(enumerator.bound.funcs[enumerator.decisions()[0].func])
+    layout, tilings = enumerator.places.layout(structure), enumerator.tilings(structure)
     for depth in range(-1, 6):
         keys = [layer_key(PartialKernel(structure, p, tiled=True), layout, depth) for p in tilings]
         numbers: dict[object, int] = {}
@@ -101,10 +101,10 @@ def test_tilings_alike_as_arrays_are_those_of_equal_layers() -> None:
 def test_sampling_takes_the_first_legal_options_of_every_bucket() -> None:
     """However many are evaluated ahead: as many as log2 of the bucket, in a random order, illegal ones passed over."""
     evaluator = evaluator_of("max_filter")
-    decider = OptionEnumerator(evaluator)
-    decision = next(d for d in decider.decisions() if d.group is not None)
-    (structure,) = decider.places.root_structures(evaluator.bound.funcs[decision.func])
-    options = TileOptions(decision.func, structure, decider.tilings(structure))
+    enumerator = OptionEnumerator(evaluator)
+    decision = next(d for d in enumerator.decisions() if d.group is not None)
+    (structure,) = enumerator.places.root_structures(evaluator.bound.funcs[decision.func])
+    options = TileOptions(decision.func, structure, enumerator.tilings(structure))
     legal = np.random.default_rng(1).random(len(options)) < 0.1
 
     class FewLegal(BucketTable):
@@ -114,7 +114,7 @@ def test_sampling_takes_the_first_legal_options_of_every_bucket() -> None:
             super().collect(fresh, evaluator)
             self.legal[list(fresh)] = legal[list(fresh)]
 
-    sampler = BucketSampler(evaluator, decider, np.random.default_rng(0))
+    sampler = BucketSampler(evaluator, enumerator, np.random.default_rng(0))
     (chosen,) = run_search(evaluator, sampler._sampled([FewLegal(options)], [options], 0))
     order = np.argsort(np.random.default_rng(0).random(len(options)))
     expected = order[legal[order]][: int(math.log2(len(options)))]

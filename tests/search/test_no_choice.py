@@ -36,7 +36,7 @@ def test_what_is_held_whole_is_costed_once(name: str) -> None:
     first = search_of(name)
     state = first.run()[0]
     again = search_of(name)
-    again.frozen = pinned_decisions(first.expander.decider.places, state)
+    again.frozen = pinned_decisions(first.expander.enumerator.places, state)
     (found,) = again.run()
     assert again.evaluator.counts.batches == 1
     assert again.evaluator.counts.asked <= len(state.pieces)
@@ -49,7 +49,7 @@ def test_states_cost_what_their_kernels_do_after_such_steps() -> None:
     """Half of the Funcs are held: each state that is left has the costs that a cold evaluator finds."""
     first = search_of("camera_pipe")
     state = first.run()[0]
-    held = pinned_decisions(first.expander.decider.places, state)
+    held = pinned_decisions(first.expander.enumerator.places, state)
     search = search_of("camera_pipe", dataclasses.replace(PLAIN, beam_size=8))
     search.frozen = {name: held[name] for name in list(held)[::2]}
     found = search.run()
@@ -77,7 +77,7 @@ def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
-        held = pinned_decisions(first.expander.decider.places, state)
+        held = pinned_decisions(first.expander.enumerator.places, state)
         search.frozen = {name: h for name, h in held.items() if name not in free}
         return search.run()
 
@@ -88,12 +88,12 @@ def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[
 def test_only_options_are_taken_without_a_batch() -> None:
     search = search_of("harris")
     expander: Expander = search.expander
-    first = expander.decider.decisions()[0]
+    first = expander.enumerator.decisions()[0]
     offers = expander.offers([start_state()], first, {})
     (state,) = expander.followed(offers, first)
     assert search.evaluator.counts.asked == 0
     assert math.isnan(state.cost) and state.steps == 1
-    second = expander.decider.decisions()[1]
+    second = expander.enumerator.decisions()[1]
     children = run_search(
         search.evaluator, expander.children(expander.offers([state], second, {}), second, depth=0, size=4)
     )

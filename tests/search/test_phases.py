@@ -72,11 +72,11 @@ def test_a_place_at_root_is_offered_with_every_tiling() -> None:
 
 
 def test_further_kernels_of_a_func_are_tiled_by_themselves() -> None:
-    decider = OptionEnumerator(evaluator_of("hist", ONE))
-    several = {n: len(decider.places.root_structures(f)) for n, f in decider.bound.funcs.items()}
+    enumerator = OptionEnumerator(evaluator_of("hist", ONE))
+    several = {n: len(enumerator.places.root_structures(f)) for n, f in enumerator.bound.funcs.items()}
     assert max(several.values()) > 1
     for name, count in several.items():
-        assert [d.group for d in decider.decisions() if d.func == name] == [None, *range(1, count)]
+        assert [d.group for d in enumerator.decisions() if d.func == name] == [None, *range(1, count)]
 
 
 def test_frozen_funcs_keep_their_tiles() -> None:
@@ -87,7 +87,7 @@ def test_frozen_funcs_keep_their_tiles() -> None:
         for state in found[:4]:
             if held.level is Level.ROOT and state.levels[name] is Level.ROOT:
                 own = [p for p in state.pieces if p.structure.func == name]
-                layout = search.expander.decider.places.layout(own[0].structure)
+                layout = search.expander.enumerator.places.layout(own[0].structure)
                 assert own[0].params[: layout.root_serial.stop] == held.tilings[0]
 
 

@@ -156,17 +156,17 @@ def test_a_budget_that_ends_within_it_keeps_what_was_reached() -> None:
 def test_what_is_held_is_offered_alone() -> None:
     """Following the decisions of a state leads to the state."""
     expander, found = searched(bound_app("harris", small=True), dataclasses.replace(PLAIN, freeze=False))
-    decider = expander.decider
+    enumerator = expander.enumerator
     for state in found[:3]:
-        held = pinned_decisions(decider.places, state)
+        held = pinned_decisions(enumerator.places, state)
         assert held.keys() == state.levels.keys()
         again = State((), (), {}, 0.0, 0)
-        for decision in decider.decisions():
-            decider.prefetch([again], decision)
-            options = pinned_options(decider, again, decision, held[decision.func], members=True)
+        for decision in enumerator.decisions():
+            enumerator.prefetch([again], decision)
+            options = pinned_options(enumerator, again, decision, held[decision.func], members=True)
             assert len(options) == (decision.group is None or state.levels[decision.func] is Level.ROOT)
             if options:
-                again = decider.after(again, decision, options[0], costed=False)
+                again = enumerator.after(again, decision, options[0], costed=False)
         assert kernels_of(again) == kernels_of(state)
 
 
@@ -179,10 +179,10 @@ def test_a_window_leaves_other_kernels_alone() -> None:
     state = found[0]
     assert len(state.pieces) > 2
     for window in neighbourhoods(expander.evaluator.bound, state):
-        open_ = affected_kernels(expander.decider.places, state, window)
+        open_ = affected_kernels(expander.enumerator.places, state, window)
         others = {(p.structure, p.params) for k, p in enumerate(state.pieces) if k not in open_}
         search = NeighbourhoodSearch(expander, state, window)
-        for decision in expander.decider.decisions():
+        for decision in expander.enumerator.decisions():
             search.decide(decision)
         best = search.best()
         if best is not None:
@@ -211,7 +211,7 @@ def places(structure: KernelSketch) -> KernelSketch:
 
 def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
     expander, found = searched(bound_app("unsharp"))
-    retiler = Retiler(expander.evaluator, expander.decider)
+    retiler = Retiler(expander.evaluator, expander.enumerator)
     for state in found[:4]:
         retiled = retiler.retiled(state)
         assert retiled.cost <= state.cost * (1 + 1e-9)
@@ -223,8 +223,8 @@ def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
 def test_tiles_of_a_root_change_by_two_sizes_at_a_time_unless_none_is_near() -> None:
     expander, found = searched(bound_app("unsharp"))
     piece = found[0].pieces[-1]
-    own = expander.decider.places.layout(piece.structure).root_serial.stop
-    retiler = Retiler(expander.evaluator, expander.decider)
+    own = expander.enumerator.places.layout(piece.structure).root_serial.stop
+    retiler = Retiler(expander.evaluator, expander.enumerator)
     odd = (*(n + 13 for n in piece.params[:own]), *piece.params[own:])  # no search tries such tiles
 
     def changed(params: tuple[int, ...], *, far: bool = False) -> list[int]:

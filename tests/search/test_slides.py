@@ -20,7 +20,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.refine.sliding_window.sliding_search import HOPEFUL, SlidingWindowSearch
 from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
-from autosched.search.refine.sliding_window.walk_search import steps_of
+from autosched.search.refine.sliding_window.walk_search import step_counts_of
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
@@ -94,15 +94,15 @@ def test_places_that_differ_in_names_alone_are_searched_once() -> None:
 
 def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
     bound = sweeps(planes=96, count=6, clamped=True)
-    place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
-    best = slider(bound).best(place)
+    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
+    best = slider(bound).best(site)
     assert best is not None
     own = slider(bound)
-    assert own.best(place, now=best.seconds / (2 * HOPEFUL)) is None
-    found = own.best(alike, now=10 * best.seconds)  # the first place that is worth it, though not the first seen
+    assert own.best(site, now=best.seconds / (2 * HOPEFUL)) is None
+    found = own.best(alike, now=10 * best.seconds)  # the first site that is worth it, though not the first seen
     assert found is not None and rounded_cost(found.seconds) == rounded_cost(best.seconds)
     assert found.kernel.root_funcs == (alike.root.func,) and not kernel_violations(bound, found.kernel, H200)
-    again = own.best(place, now=10 * best.seconds)
+    again = own.best(site, now=10 * best.seconds)
     assert again is not None and again.kernel == best.kernel
 
 
@@ -110,8 +110,8 @@ def test_a_place_that_cannot_walk_as_one_like_it_does_is_left(monkeypatch: pytes
     """Places are alike in what tiles depend on; which dimensions they may walk is asked of each."""
     bound = sweeps(planes=96, count=6, clamped=True)
     own = slider(bound)
-    place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
-    best = own.best(place)
+    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
+    best = own.best(site)
     assert best is not None
     walked = SlidingWindowSite.walked
 
@@ -156,8 +156,8 @@ def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
 
 
 def test_numbers_of_steps_leave_blocks_that_are_no_border() -> None:
-    assert steps_of(512, 1) == [8, 16, 32, 64] and steps_of(512, 8) == [8]
-    assert steps_of(64, 4) == [2] and steps_of(15, 1) == []
+    assert step_counts_of(512, 1) == [8, 16, 32, 64] and step_counts_of(512, 8) == [8]
+    assert step_counts_of(64, 4) == [2] and step_counts_of(15, 1) == []
 
 
 def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:

@@ -44,8 +44,8 @@ def wide() -> BoundPipeline:
 
 def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
     evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
-    decider = OptionEnumerator(evaluator)
-    return evaluator, CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
+    enumerator = OptionEnumerator(evaluator)
+    return evaluator, CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
 
 
 def state_with(evaluator: KernelEvaluator, structure: KernelSketch, params: tuple[int, ...]) -> State:
@@ -104,10 +104,10 @@ def test_what_is_held_keeps_its_alignment() -> None:
         KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
     )
     state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
-    held = pinned_decisions(stager.decider.places, state)
+    held = pinned_decisions(stager.enumerator.places, state)
     root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
-    stager.decider.prefetch([root], decision)
-    (option,) = pinned_options(stager.decider, root, decision, held["near"], members=True)
+    stager.enumerator.prefetch([root], decision)
+    (option,) = pinned_options(stager.enumerator, root, decision, held["near"], members=True)
     assert option.added[0].structure.spots == structure.spots
     assert option.added[0].params == (8, 32, 1, 1, 8, 9)

@@ -21,7 +21,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
-from autosched.search.refine.mainloop.mainloop_sites import mainloop_sites, steps_of
+from autosched.search.refine.mainloop.mainloop_sites import mainloop_sites, step_lengths
 from autosched.search.refine.mainloop.step_search import StepTilingSearch, TransferMode
 from autosched.search.refine.mainloop.step_tilings import points_loaded
 from autosched.search.settings import SearchSettings
@@ -52,9 +52,9 @@ def in_steps(bound: BoundPipeline) -> Schedule:
 
 def test_a_product_and_what_reads_it_may_be_one_kernel() -> None:
     bound = product(64, 96, 48)
-    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
-    assert (place.host.func, place.host.number, place.reader) == ("dot", 1, "out")
-    assert set(place.sources) == {"a", "b"} and len(place.kernels) == 2
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    assert (site.host.func, site.host.number, site.reader) == ("dot", 1, "out")
+    assert set(site.sources) == {"a", "b"} and len(site.kernels) == 2
 
 
 def test_sums_that_are_read_elsewhere_are_stored() -> None:
@@ -64,8 +64,8 @@ def test_sums_that_are_read_elsewhere_are_stored() -> None:
     dot[y, x] += a[y, x + r.k]
     out[y, x] = dot[y, 63 - x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64)), name="turned"), {"a": (64, 96)})
-    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
-    assert (place.host.func, place.reader, len(place.kernels)) == ("dot", None, 1)
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    assert (site.host.func, site.reader, len(site.kernels)) == ("dot", None, 1)
 
 
 def test_two_sums_with_one_reader() -> None:
@@ -111,8 +111,8 @@ def test_scans_and_short_sums_are_left_alone() -> None:
 def test_steps_divide_the_reduction(app: str, expected: list[dict[str, int]]) -> None:
     one = get_app(app)
     bound = bind(one.build(), one.shapes(one.small_sizes))
-    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
-    assert [dict(terms) for terms in steps_of(bound.stage(*place.host))] == expected
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    assert [dict(terms) for terms in step_lengths(bound.stage(*site.host))] == expected
 
 
 @pytest.mark.parametrize("app", ["product", "sgemm", "conv_layer", "conv_layer_nchw"])
@@ -178,18 +178,18 @@ def column_sums(rows: int, columns: int) -> BoundPipeline:
 
 def test_steps_of_a_long_reduction() -> None:
     stage = column_sums(3 << 38, 64).stage("total", 1)
-    assert [dict(terms) for terms in steps_of(stage)] == [{"r.y": n} for n in (8, 16, 32)]
+    assert [dict(terms) for terms in step_lengths(stage)] == [{"r.y": n} for n in (8, 16, 32)]
 
 
 def searches(bound: BoundPipeline, *, shared: bool) -> list[StepTilingSearch]:
     """Return all lengths and fillings with their tiles, those of one length with features in common or not."""
-    (place,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
     found = []
-    for terms in steps_of(bound.stage(*place.host)):
+    for terms in step_lengths(bound.stage(*site.host)):
         same: StepTilingSearch | None = None
-        for how in TransferMode:
+        for transfer in TransferMode:
             like = same if shared else None
-            one = StepTilingSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), place, terms, how, like)
+            one = StepTilingSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), site, terms, transfer, like)
             one.tile()
             same = same or one
             found.append(one)
@@ -198,11 +198,11 @@ def searches(bound: BoundPipeline, *, shared: bool) -> list[StepTilingSearch]:
 
 @pytest.mark.parametrize("bound", [product(161, 200, 48), column_sums(96, 4096)], ids=["product", "columns"])
 def test_all_that_is_refined_is_legal(bound: BoundPipeline) -> None:
-    found = [(search.how, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
-    assert {how for how, _ in found} == set(TransferMode)
-    for how, kernel in found:
+    found = [(search.transfer, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
+    assert {transfer for transfer, _ in found} == set(TransferMode)
+    for transfer, kernel in found:
         assert kernel_violations(bound, kernel, H200) == []
-        assert kernel.double_buffered is (how is not TransferMode.IN_STEP)
+        assert kernel.double_buffered is (transfer is not TransferMode.SINGLE_BUFFER)
 
 
 def test_fillings_that_share_features_cost_what_they_do_alone() -> None:
@@ -218,9 +218,9 @@ def test_threads_load_no_more_ahead_than_they_hold() -> None:
     for search in searches(bound, shared=True):
         among = search.roots
         search.tile(among)
-        loaded = points_loaded(search.evaluator, search.decider, search.structure, among)
+        loaded = points_loaded(search.evaluator, search.enumerator, search.structure, among)
         few = [p for p, n in zip(among, loaded, strict=True) if (n <= MAX_UNROLL).all()]
-        assert set(search.roots) == set(few if search.how is TransferMode.AHEAD else among)
+        assert set(search.roots) == set(few if search.transfer is TransferMode.DOUBLE_BUFFER else among)
 
 
 def test_a_beam_search_takes_steps_where_they_pay() -> None:

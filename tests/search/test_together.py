@@ -25,15 +25,15 @@ def evaluator_of(name: str) -> KernelEvaluator:
     return KernelEvaluator(bound_app(name), H200, MODEL, GREEDY)
 
 
-def greedy(evaluator: KernelEvaluator, seed: int, decider: OptionEnumerator | None = None) -> BeamSearch:
-    return BeamSearch(evaluator, np.random.default_rng(seed), None, decider)
+def greedy(evaluator: KernelEvaluator, seed: int, enumerator: OptionEnumerator | None = None) -> BeamSearch:
+    return BeamSearch(evaluator, np.random.default_rng(seed), None, enumerator)
 
 
 @pytest.mark.parametrize("name", ["harris", "bilateral_grid"])
 def test_searches_side_by_side_find_what_each_finds_alone(name: str) -> None:
     together = evaluator_of(name)
-    decider = OptionEnumerator(together)
-    found = run_batched(together, [greedy(together, seed, decider).steps() for seed in range(6)])
+    enumerator = OptionEnumerator(together)
+    found = run_batched(together, [greedy(together, seed, enumerator).steps() for seed in range(6)])
     alone = [greedy(evaluator_of(name), seed).run() for seed in range(6)]
     assert [[s.cost for s in states] for states in found] == [[s.cost for s in states] for states in alone]
     assert len({states[0].cost for states in found}) > 1

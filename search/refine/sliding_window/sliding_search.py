@@ -46,7 +46,7 @@ class SlidingWindowKernel:
     seconds: float
     tiled: TiledWalk
     steps: int
-    how: TransferMode
+    transfer: TransferMode
 
 
 @dataclass
@@ -81,19 +81,19 @@ class SlidingWindowSearch:
         sites = sliding_window_sites(self.bound, schedule)
         return improve_schedule(self.bound, self.target, schedule, costs, sites, self.best, WORTHWHILE)
 
-    def best(self, place: SlidingWindowSite, now: float = math.inf) -> SlidingWindowKernel | None:
-        """Return the fastest kernel for a place, if there is one.
+    def best(self, site: SlidingWindowSite, now: float = math.inf) -> SlidingWindowKernel | None:
+        """Return the fastest kernel for a site, if there is one.
 
         Args:
-            place: The place.
-            now: Seconds that the kernels take which it would replace. Where tiles for a place like this one promise
+            site: The site.
+            now: Seconds that the kernels take which it would replace. Where tiles for a site like this one promise
                 little more, none is looked for.
         """
-        key = replace(place, kernels=())
+        key = replace(site, kernels=())
         if key in self._found:
             return self._found[key]
-        shape = place.shape(self.bound)
-        ways = self._searches(self._places.setdefault(shape, place), shape, now)
+        shape = site.shape(self.bound)
+        ways = self._searches(self._places.setdefault(shape, site), shape, now)
         if not ways or ways[0].rough_seconds > HOPEFUL * now:
             return None
         tiles = _refined(ways[:MOST_REFINED])
@@ -108,61 +108,61 @@ class SlidingWindowSearch:
                 return None
             walks = (
                 replace(like.tiled.walk, windows=windows)
-                for dim, windows in place.walked(self.bound) if dim == like.tiled.walk.dim
+                for dim, windows in site.walked(self.bound) if dim == like.tiled.walk.dim
             )  # fmt: skip
-            tiles = _refined([self._search(place, walk) for walk in walks])
-            self._found[key] = self._fastest(place, [(t, like.steps, like.how) for t in tiles[:1]])
+            tiles = _refined([self._search(site, walk) for walk in walks])
+            self._found[key] = self._fastest(site, [(t, like.steps, like.transfer) for t in tiles[:1]])
         return self._found[key]
 
-    def _searches(self, place: SlidingWindowSite, shape: tuple[object, ...], now: float) -> list[WalkTilingSearch]:
+    def _searches(self, site: SlidingWindowSite, shape: tuple[object, ...], now: float) -> list[WalkTilingSearch]:
         """Return the ways to walk that have legal tiles, those that are predicted to be fastest first.
 
         Where tiles of the usual rows promise nothing, others are not tried.
 
         Args:
-            place: The first place of a shape.
+            site: The first site of a shape.
             shape: The shape.
             now: Seconds that the kernels take which it would replace.
         """
         ways = self._ways.setdefault(shape, {})
-        for dim, windows in place.walked(self.bound):
+        for dim, windows in site.walked(self.bound):
             for rows in ROWS_OF_STEP:
                 if self.late():
                     break
                 walk = WalkDirection(dim, rows, windows)
-                found = ways[walk] if walk in ways else ways.setdefault(walk, self._search(place, walk))
+                found = ways[walk] if walk in ways else ways.setdefault(walk, self._search(site, walk))
                 if found.tiled and rows == ROWS_OF_STEP[0] and found.rough_seconds > HOPELESS * now:
                     break
         return sorted((w for w in ways.values() if w.tiled), key=lambda w: rounded_cost(w.rough_seconds))
 
-    def _search(self, place: SlidingWindowSite, walk: WalkDirection) -> WalkTilingSearch:
-        return WalkTilingSearch(self.bound, self.target, self.model, self.settings, place, walk, self.late)
+    def _search(self, site: SlidingWindowSite, walk: WalkDirection) -> WalkTilingSearch:
+        return WalkTilingSearch(self.bound, self.target, self.model, self.settings, site, walk, self.late)
 
-    def _chosen(self, place: SlidingWindowSite, tiles: Sequence[TiledWalk]) -> SlidingWindowKernel | None:
+    def _chosen(self, site: SlidingWindowSite, tiles: Sequence[TiledWalk]) -> SlidingWindowKernel | None:
         """Return the fastest kernel of all steps: of the best tiles the way to fill windows, then the number of steps.
 
         Args:
-            place: The place.
+            site: The site.
             tiles: Kernels of one step, the best first.
         """
-        first = self._fastest(place, [(t, t.steps, how) for t in tiles[:CHOSEN] for how in TransferMode])
+        first = self._fastest(site, [(t, t.steps, transfer) for t in tiles[:CHOSEN] for transfer in TransferMode])
         if first is None:
             return None
-        others = [n for n in step_counts(self.bound, place, first.tiled.walk) if n != first.steps]
-        more = self._fastest(place, [(first.tiled, n, first.how) for n in others])
+        others = [n for n in step_counts(self.bound, site, first.tiled.walk) if n != first.steps]
+        more = self._fastest(site, [(first.tiled, n, first.transfer) for n in others])
         return min((s for s in (first, more) if s is not None), key=lambda s: rounded_cost(s.seconds))
 
     def _fastest(
-        self, place: SlidingWindowSite, tried: Sequence[tuple[TiledWalk, int, TransferMode]]
+        self, site: SlidingWindowSite, tried: Sequence[tuple[TiledWalk, int, TransferMode]]
     ) -> SlidingWindowKernel | None:
         """Return the fastest of the kernels that tiles, numbers of steps and ways to fill windows make."""
         featurizer = Featurizer(self.bound, self.target)
         found: list[SlidingWindowKernel] = []
-        for tiled, steps, how in tried:
-            kernel = sliding_window_kernel(self.bound, place, tiled, steps, how)
+        for tiled, steps, transfer in tried:
+            kernel = sliding_window_kernel(self.bound, site, tiled, steps, transfer)
             if not kernel_violations(self.bound, kernel, self.target):
                 seconds = evaluated(featurizer, kernel).seconds(self.model)
-                found.append(SlidingWindowKernel(kernel, seconds, tiled, steps, how))
+                found.append(SlidingWindowKernel(kernel, seconds, tiled, steps, transfer))
             if self.late():
                 break
         return min(found, key=lambda s: rounded_cost(s.seconds), default=None)

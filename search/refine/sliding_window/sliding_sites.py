@@ -115,7 +115,7 @@ def _only(bound: BoundPipeline, schedule: Schedule, kernel: Kernel, reader: Kern
 def _together(
     bound: BoundPipeline, positions: tuple[int, ...], kernels: tuple[Kernel, ...], *taken: str
 ) -> SlidingWindowSite:  # fmt: skip
-    """Return the place of kernels that become one, in which some Funcs are inlined no more."""
+    """Return the site of kernels that become one, in which some Funcs are inlined no more."""
     root = kernels[-1].roots[0].tiling.stage
     names = {m.func for k in kernels for m in k.fused} | {f for k in kernels[:-1] for f in k.root_funcs} | {*taken}
     order = list(insert_cache_reads(bound, {s for k in kernels for s in k.cache_reads}).funcs)

@@ -79,7 +79,7 @@ class WalkTilingSearch:
         target: A GPU.
         model: Predicts times.
         settings: What a search tries.
-        place: What may walk.
+        site: What may walk.
         walk: How it does.
         late: Whether the time budget has ended.
 
@@ -92,34 +92,34 @@ class WalkTilingSearch:
     target: Target
     model: CostModel
     settings: InitVar[SearchSettings]
-    place: SlidingWindowSite
+    site: SlidingWindowSite
     walk: WalkDirection
     late: Callable[[], bool]
     steps: int = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
     _evaluator: KernelEvaluator = field(init=False)
-    _decider: OptionEnumerator = field(init=False)
+    _enumerator: OptionEnumerator = field(init=False)
     _structure: KernelSketch = field(init=False)
 
     def __post_init__(self, settings: SearchSettings) -> None:
-        place = self.place
-        viewed = insert_cache_reads(self.bound, place.staged)
-        numbers = step_counts(self.bound, place, self.walk)
+        site = self.site
+        viewed = insert_cache_reads(self.bound, site.staged)
+        numbers = step_counts(self.bound, site, self.walk)
         self.steps = max(numbers, default=1, key=lambda n: -abs(n - USUAL_STEPS))
         if self.steps == 1:
             return
-        probe = _probe(viewed, place, self.walk, self.steps)
+        probe = _probe(viewed, site, self.walk, self.steps)
         try:
             slides = sliding_window_scaling(viewed, probe, plan_kernel(viewed, probe), probe.mainloops[0])
         except ScheduleError:
             return
-        spots = tuple(ComputeLocation(m, Level.BLOCK, place.root) for m in place.members)
+        spots = tuple(ComputeLocation(m, Level.BLOCK, site.root) for m in site.members)
         settings = replace(settings, max_recompute=float("inf"))  # rows that come in are computed once
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
-        self._decider = OptionEnumerator(self._evaluator, self._with_rows_of_step)
-        inlined = frozenset(inlined_calls(viewed, _stages(viewed, place), set(place.inlined)))
-        self._structure = self._decider.places.one(KernelSketch((place.root,), spots, inlined))
-        self.tiled = tiled_steps(self._evaluator, self._decider, self._structure)
+        self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
+        inlined = frozenset(inlined_calls(viewed, _stages(viewed, site), set(site.inlined)))
+        self._structure = self._enumerator.places.one(KernelSketch((site.root,), spots, inlined))
+        self.tiled = tiled_steps(self._evaluator, self._enumerator, self._structure)
 
     def _with_rows_of_step(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
         """Return the tilings of the root whose tiles have as many rows as a step."""
@@ -137,7 +137,7 @@ class WalkTilingSearch:
         """Kernels of one step, from the best tiles that were tried."""
         if not self.tiled:
             return []
-        retiler = Retiler(self._evaluator, self._decider, self.late, aligns=False)
+        retiler = Retiler(self._evaluator, self._enumerator, self.late, aligns=False)
         asking = [retiler.descend(self._structure, p) for p in self.tiled[:ROUGH]]
         found = []
         for structure, params in dict.fromkeys(run_batched(self._evaluator, asking)):
@@ -147,13 +147,13 @@ class WalkTilingSearch:
         return found
 
 
-def step_counts(bound: BoundPipeline, place: SlidingWindowSite, walk: WalkDirection) -> list[int]:
+def step_counts(bound: BoundPipeline, site: SlidingWindowSite, walk: WalkDirection) -> list[int]:
     """Return the numbers of steps to try of blocks that walk so."""
-    func = insert_cache_reads(bound, place.staged).funcs[place.root.func]
-    return steps_of(func.extents[func.dims.index(walk.dim)], walk.rows)
+    func = insert_cache_reads(bound, site.staged).funcs[site.root.func]
+    return step_counts_of(func.extents[func.dims.index(walk.dim)], walk.rows)
 
 
-def steps_of(extent: int, rows: int) -> list[int]:
+def step_counts_of(extent: int, rows: int) -> list[int]:
     """Return the numbers of steps to try of a block that walks a dimension of so many points, so many rows a step.
 
     There are at least `LEAST_BLOCKS` along it.
@@ -163,41 +163,41 @@ def steps_of(extent: int, rows: int) -> list[int]:
 
 
 def sliding_window_kernel(
-    bound: BoundPipeline, place: SlidingWindowSite, tiled: TiledWalk, steps: int, how: TransferMode
+    bound: BoundPipeline, site: SlidingWindowSite, tiled: TiledWalk, steps: int, transfer: TransferMode
 ) -> Kernel:
     """Return the kernel of so many steps that one step's makes, with windows filled in one way."""
     walk, step = tiled.walk, tiled.kernel
     tiling = step.roots[0].tiling
     blocks = tiling.of_kind(LoopKind.BLOCK)
     rest = tiling.loops[len(blocks) :]
-    func = bound.funcs[place.root.func]
+    func = bound.funcs[site.root.func]
     extent = func.extents[func.dims.index(walk.dim)]
-    at = ComputeAt(Level.MAINLOOP, place.root, len(blocks) + 1)
+    at = ComputeAt(Level.MAINLOOP, site.root, len(blocks) + 1)
     members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.fused)
     outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
     loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
-    return how.applied(replace(step, roots=(Root(StageTiling(place.root, loops)),), fused=members))
+    return transfer.applied(replace(step, roots=(Root(StageTiling(site.root, loops)),), fused=members))
 
 
-def _probe(viewed: BoundPipeline, place: SlidingWindowSite, walk: WalkDirection, steps: int) -> Kernel:
+def _probe(viewed: BoundPipeline, site: SlidingWindowSite, walk: WalkDirection, steps: int) -> Kernel:
     """Return a kernel that walks like others, in tiles as wide as everything else."""
-    func = viewed.funcs[place.root.func]
+    func = viewed.funcs[site.root.func]
     sizes = dict(zip(func.dims, func.extents, strict=True))
     blocks = Loop(walk.dim, LoopKind.BLOCK, -(-sizes[walk.dim] // (steps * walk.rows)))
     inside = (Loop(d, LoopKind.SERIAL, walk.rows if d == walk.dim else n) for d, n in sizes.items())
-    tiling = StageTiling(place.root, (blocks, Loop(walk.dim, LoopKind.SERIAL, steps), *inside))
+    tiling = StageTiling(site.root, (blocks, Loop(walk.dim, LoopKind.SERIAL, steps), *inside))
     members = []
-    for m in place.members:
+    for m in site.members:
         own = viewed.funcs[m]
         terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in own.nonempty_stages]
         tilings = (StageTiling(StageId(m, s.number), t) for s, t in zip(own.nonempty_stages, terms, strict=True))
-        at = ComputeAt(Level.MAINLOOP, place.root, 2) if m in walk.windows else ComputeAt(Level.BLOCK, place.root, 1)
+        at = ComputeAt(Level.MAINLOOP, site.root, 2) if m in walk.windows else ComputeAt(Level.BLOCK, site.root, 1)
         members.append(FusedProducer(tuple(tilings), at, own.dims))
-    calls = inlined_calls(viewed, _stages(viewed, place), set(place.inlined))
+    calls = inlined_calls(viewed, _stages(viewed, site), set(site.inlined))
     inlined = tuple(Inlined(f, calls[f]) for f in viewed.funcs if f in calls)
     return Kernel((Root(tiling),), tuple(members), inlined)
 
 
-def _stages(viewed: BoundPipeline, place: SlidingWindowSite) -> list[StageId]:
-    """Return the stages that a place's kernel has loops for."""
-    return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].nonempty_stages)]
+def _stages(viewed: BoundPipeline, site: SlidingWindowSite) -> list[StageId]:
+    """Return the stages that a site's kernel has loops for."""
+    return [site.root, *(StageId(m, s.number) for m in site.members for s in viewed.funcs[m].nonempty_stages)]
