@@ -47,7 +47,7 @@ class Counts:
     """
 
     kernels: int = 0
-    asked: int = 0
+    requested: int = 0
     batches: int = 0
     considered: Counter[str] = field(default_factory=Counter)
     pruned: Counter[str] = field(default_factory=Counter)
@@ -57,7 +57,7 @@ class Counts:
     @property
     def hit_rate(self) -> float:
         """Share of the kernels asked for that were known."""
-        return 1 - self.kernels / self.asked if self.asked else 0.0
+        return 1 - self.kernels / self.requested if self.requested else 0.0
 
     @property
     def mean_batch(self) -> float:
@@ -75,16 +75,18 @@ class KernelVerdict(NamedTuple):
 Verdicts = dict[Params, KernelVerdict]
 
 
-class _Known(dict[KernelSketch, Verdicts]):
+class _VerdictCache(dict[KernelSketch, Verdicts]):
     """Verdicts by structure; those of structures that other ways have, too, are theirs."""
 
-    def __init__(self, alike: CrossRewriteCache[Verdicts] | None, bound: BoundPipeline) -> None:
-        self._alike = alike
-        self._functions = {} if alike is None else alike.functions(bound)
+    def __init__(self, shared_cache: CrossRewriteCache[Verdicts] | None, bound: BoundPipeline) -> None:
+        self._shared_cache = shared_cache
+        self._functions = {} if shared_cache is None else shared_cache.functions(bound)
 
     def __missing__(self, structure: KernelSketch) -> Verdicts:
         own: Verdicts = {}
-        found = self[structure] = own if self._alike is None else self._alike.shared(structure, self._functions, own)
+        found = self[structure] = (
+            own if self._shared_cache is None else self._shared_cache.shared(structure, self._functions, own)
+        )
         return found
 
 
@@ -112,18 +114,18 @@ class KernelEvaluator:
     settings: SearchSettings
     counts: Counts = field(default_factory=Counts)
     uneven: dict[KernelSketch, str] = field(default_factory=dict)
-    like: InitVar[KernelEvaluator | None] = None
-    alike: InitVar[CrossRewriteCache[Verdicts] | None] = None
+    sibling: InitVar[KernelEvaluator | None] = None
+    shared_cache: InitVar[CrossRewriteCache[Verdicts] | None] = None
     featurizer: Featurizer = field(init=False)
     _wanted: frozenset[str] | None = field(init=False)
-    _known: _Known = field(init=False)
+    _verdicts: _VerdictCache = field(init=False)
     _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, like: KernelEvaluator | None, alike: CrossRewriteCache[Verdicts] | None) -> None:
+    def __post_init__(self, sibling: KernelEvaluator | None, shared_cache: CrossRewriteCache[Verdicts] | None) -> None:
         self.bound = with_one_step(self.bound)
-        self._known = _Known(alike, self.bound)
+        self._verdicts = _VerdictCache(shared_cache, self.bound)
         self.featurizer = (
-            Featurizer(self.bound, self.target) if like is None else like.featurizer.with_buffers_of(self.bound)
+            Featurizer(self.bound, self.target) if sibling is None else sibling.featurizer.with_buffers_of(self.bound)
         )
         read = features_read(self.model)
         self._wanted = None if read is None else read | PRUNED_BY
@@ -134,19 +136,19 @@ class KernelEvaluator:
 
     def known(self, structure: KernelSketch, params: Params) -> KernelVerdict:
         """Return what was found for a kernel that has been evaluated."""
-        found = self._known[structure][params]
+        found = self._verdicts[structure][params]
         if math.isnan(found.cost):
             self.evaluate([(structure, params)])
-            found = self._known[structure][params]
+            found = self._verdicts[structure][params]
         return found
 
     def verdicts(self, structure: KernelSketch) -> Mapping[Params, KernelVerdict]:
         """Return what was found for kernels of a structure; those that were pruned at once cost NaN."""
-        return self._known[structure]
+        return self._verdicts[structure]
 
     def may_stay(self, structure: KernelSketch, params: Params) -> bool:
         """Return whether a kernel that came about without a choice is not to be pruned; one at root is only slow."""
-        return not (structure.spots or structure.inlined) or not self._known[structure][params].reason
+        return not (structure.spots or structure.inlined) or not self._verdicts[structure][params].reason
 
     def evaluate(self, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         """Work out the verdicts of kernels, those with one structure together.
@@ -159,9 +161,9 @@ class KernelEvaluator:
         last: KernelSketch | None = None
         known: dict[Params, KernelVerdict] = {}
         for structure, params in wanted:
-            self.counts.asked += 1
+            self.counts.requested += 1
             if structure is not last:  # those of one structure come one after the other
-                last, known = structure, self._known[structure]
+                last, known = structure, self._verdicts[structure]
             if params not in known or (not prune and math.isnan(known[params].cost)):
                 fresh.setdefault(structure, {})[params] = None
         models: list[SketchFeaturizer] = []
@@ -170,9 +172,9 @@ class KernelEvaluator:
         for structure, new in fresh.items():
             model = self.kernel_model(structure)
             rows = list(new)
-            self.counts.kernels += sum(r not in self._known[structure] for r in rows)
+            self.counts.kernels += sum(r not in self._verdicts[structure] for r in rows)
             if model.overflow:
-                self._known[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
+                self._verdicts[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
                 continue
             while rows:
                 models.append(model)
@@ -225,7 +227,7 @@ class KernelEvaluator:
         self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], costs: Floats, codes: Ints
     ) -> None:
         """Take over costs and reasons of the kernels of some structures, in their order."""
-        kernels = [(self._known[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
+        kernels = [(self._verdicts[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
         for (known, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
             if code and row not in known:
                 self.counts.pruned[REASONS[code]] += 1
@@ -236,14 +238,14 @@ class KernelEvaluator:
         func = self.uneven.get(structure)
         if func is None:
             return True
-        found = self._known[structure][params]
+        found = self._verdicts[structure][params]
         if found.reason:
             return False
         started = time.perf_counter()
         reason = self._uneven_reason(self.kernel_model(structure), func, params)
         if reason:
             self.counts.pruned[reason] += 1
-            self._known[structure][params] = KernelVerdict(found.cost, reason)
+            self._verdicts[structure][params] = KernelVerdict(found.cost, reason)
         self.counts.seconds["pruning"] += time.perf_counter() - started
         return not reason
 

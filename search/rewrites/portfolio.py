@@ -66,13 +66,13 @@ class RewriteSearch:
     cost: CostModel
     settings: SearchSettings
     seed: int
-    alike: CrossRewriteCache[Verdicts] | None = None
+    shared_cache: CrossRewriteCache[Verdicts] | None = None
     greedy: BeamSearch = field(init=False)
     search: BeamSearch = field(init=False)
     states: list[State] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        evaluator = KernelEvaluator(self.bound, self.target, self.cost, self.settings, alike=self.alike)
+        evaluator = KernelEvaluator(self.bound, self.target, self.cost, self.settings, shared_cache=self.shared_cache)
         self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
         least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
         enumerator = self.search.expander.enumerator

@@ -81,8 +81,8 @@ class Beam:
             return baseline_alone(bound, target, TOO_LONG)
         settings = affordable(self.settings, bound)
         views = fusion_rewrites(bound, target, settings)
-        alike: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(views) > 1 else None
-        ways = [RewriteSearch(view, target, model, settings, seed, alike) for view in views]
+        shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(views) > 1 else None
+        ways = [RewriteSearch(view, target, model, settings, seed, shared_cache) for view in views]
         results = list(search_portfolio(ways, seconds, count))
         best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
         taken = time.perf_counter() - started

@@ -18,7 +18,7 @@ from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
-from autosched.search.refine.sliding_window.sliding_search import HOPEFUL, SlidingWindowSearch
+from autosched.search.refine.sliding_window.sliding_search import REFINE_WITHIN, SlidingWindowSearch
 from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.walk_search import step_counts_of
 from autosched.search.settings import PAPER, SearchSettings
@@ -67,8 +67,8 @@ def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
     assert not violations(bound, found, H200)
     (kernel,) = found.kernels
     assert kernel.is_sliding_window and [m.func for m in kernel.fused] == ["sweep_1"]
-    (walked,) = kernel.mainloops
-    assert walked.dim in ("z", "y")  # neighbours in x are neighbours in memory
+    (sliding_dims,) = kernel.mainloops
+    assert sliding_dims.dim in ("z", "y")  # neighbours in x are neighbours in memory
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     if have_nvrtc():
@@ -82,23 +82,23 @@ def named(bound: BoundPipeline) -> list[SlidingWindowSite]:
 def test_places_that_differ_in_names_alone_are_searched_once() -> None:
     bound = sweeps(planes=96, count=4)
     found = named(bound)
-    assert [p.members for p in found] == [("sweep_1",), ("sweep_2",), ("sweep_3",)]
-    shapes = [p.shape(bound) for p in found]
+    assert [p.fused for p in found] == [("sweep_1",), ("sweep_2",), ("sweep_3",)]
+    shapes = [p.signature(bound) for p in found]
     assert shapes[1] != shapes[0] and len(shapes[1]) == len(shapes[2])
     own = slider(bound)
     best = own.best(found[1])
     assert best is not None
-    same = own.best(SlidingWindowSite(found[1].root, found[1].members, found[1].inlined, (7,)), now=best.seconds / 2)
+    same = own.best(SlidingWindowSite(found[1].root, found[1].fused, found[1].inlined, (7,)), now=best.seconds / 2)
     assert same is best  # what is known needs no search
 
 
 def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
     bound = sweeps(planes=96, count=6, clamped=True)
-    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
+    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.signature(bound) == q.signature(bound))
     best = slider(bound).best(site)
     assert best is not None
     own = slider(bound)
-    assert own.best(site, now=best.seconds / (2 * HOPEFUL)) is None
+    assert own.best(site, now=best.seconds / (2 * REFINE_WITHIN)) is None
     found = own.best(alike, now=10 * best.seconds)  # the first site that is worth it, though not the first seen
     assert found is not None and rounded_cost(found.seconds) == rounded_cost(best.seconds)
     assert found.kernel.root_funcs == (alike.root.func,) and not kernel_violations(bound, found.kernel, H200)
@@ -110,13 +110,13 @@ def test_a_place_that_cannot_walk_as_one_like_it_does_is_left(monkeypatch: pytes
     """Places are alike in what tiles depend on; which dimensions they may walk is asked of each."""
     bound = sweeps(planes=96, count=6, clamped=True)
     own = slider(bound)
-    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
+    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.signature(bound) == q.signature(bound))
     best = own.best(site)
     assert best is not None
-    walked = SlidingWindowSite.walked
+    sliding_dims = SlidingWindowSite.sliding_dims
 
     def elsewhere(self: SlidingWindowSite, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
-        found = walked(self, bound)
+        found = sliding_dims(self, bound)
         return found if self != alike else (w for w in found if w[0] != best.tiled.walk.dim)
 
     monkeypatch.setattr(SlidingWindowSite, "walked", elsewhere)
@@ -173,7 +173,7 @@ def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
     first_root = root("first", "bz=65 by=8 bx=1 tx=64")
     apart = schedule(bound, *(kernel(bound, [r], (), ["between"]) for r in (first_root, *roots[1:])))
     assert not violations(bound, apart, H200)
-    assert not [p for p in sliding_window_sites(bound, apart) if "first" in p.members]
+    assert not [p for p in sliding_window_sites(bound, apart) if "first" in p.fused]
     inside = kernel(bound, [roots[1]], [member(block("second", 3), "zyx", first="tx=64 sz=2")], ["between"])
     wrong = schedule(bound, inside, kernel(bound, [roots[2]], (), ["between"]))
     assert violations(bound, wrong, H200) == [
