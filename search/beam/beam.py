@@ -78,13 +78,13 @@ class BeamSearch:
         s = self.settings
         passes = s.passes
         if s.freeze and passes > 1:
-            before = yield from self._one_pass(-1, members=False, last=True)
+            before = yield from self._one_pass(-1, fusion=False, last=True)
             if before:
                 self._freeze(before[0])
                 found += before
             passes -= 1
         for number in range(passes):
-            found += yield from self._one_pass(number, members=True, last=number == passes - 1, needed=not found)
+            found += yield from self._one_pass(number, fusion=True, last=number == passes - 1, needed=not found)
             if self.late() or (found and min(state.cost for state in found) > self.limit):
                 break
         return sorted(found, key=lambda state: rounded_cost(state.cost))
@@ -112,13 +112,13 @@ class BeamSearch:
         return late
 
     def _one_pass(
-        self, number: int, *, members: bool, last: bool, needed: bool = True
+        self, number: int, *, fusion: bool, last: bool, needed: bool = True
     ) -> EvaluationCoroutine[list[State]]:
         """Return the complete states of a pass, cheapest first.
 
         Args:
             number: Of the pass, -1 for the pre-pass.
-            members: Whether Funcs may be fused into the kernels of others.
+            fusion: Whether Funcs may be fused into the kernels of others.
             last: Whether no pass follows.
             needed: Whether something must be found even when the time is over: then the most promising state is
                 followed by the shortest way.
@@ -133,7 +133,7 @@ class BeamSearch:
                 return []
             if late:
                 beam = beam[:1]
-            offers = self.expander.offers(beam, decision, self.frozen, members=members and not late, hurried=late)
+            offers = self.expander.offers(beam, decision, self.frozen, fusion=fusion and not late, hurried=late)
             if decision is not decisions[-1] and all(len(options) <= 1 for _, options in offers):
                 beam = self.expander.followed(offers, decision)
                 continue

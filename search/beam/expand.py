@@ -69,7 +69,7 @@ class Expander:
         self.sampler = BucketSampler(self.evaluator, self.enumerator, self.rng)
 
     def offers(
-        self, beam: Sequence[State], decision: Decision, held: Mapping[str, PinnedDecision], *, members: bool = True,
+        self, beam: Sequence[State], decision: Decision, held: Mapping[str, PinnedDecision], *, fusion: bool = True,
         hurried: bool = False,
     ) -> Offers:  # fmt: skip
         """Return the options of all states; states that have none, though they need one, are left out.
@@ -78,18 +78,18 @@ class Expander:
             beam: States.
             decision: What to decide.
             held: Decisions that are made already, by Func.
-            members: Whether Funcs may be fused into the kernels of others.
+            fusion: Whether Funcs may be fused into the kernels of others.
             hurried: Whether roots get the tiles that stand for theirs until they are decided.
         """
         started = time.perf_counter()
         found: Offers = []
-        if members:
+        if fusion:
             self.enumerator.prefetch(beam, decision)
         for state in beam:
             if hurried and decision.group is not None:
                 options = self.enumerator.provisional_tiling(state, decision)
             else:
-                options = self._offer(state, decision, held.get(decision.func), members)
+                options = self._offer(state, decision, held.get(decision.func), fusion)
             if options or decision.group is not None:
                 self._count(options)
                 found.append((state, options))
@@ -172,10 +172,10 @@ class Expander:
         """Return what a state becomes by the option at a position; its kernels cost so much together."""
         return self.enumerator.after(state, decision, table.options[position], kept=kept, cost=cost)
 
-    def _offer(self, state: State, decision: Decision, held: PinnedDecision | None, members: bool) -> Sequence[Option]:
+    def _offer(self, state: State, decision: Decision, held: PinnedDecision | None, fusion: bool) -> Sequence[Option]:
         if held is None:
-            return self.enumerator.options(state, decision, members=members)
-        return pinned_options(self.enumerator, state, decision, held, members=members)
+            return self.enumerator.options(state, decision, fusion=fusion)
+        return pinned_options(self.enumerator, state, decision, held, fusion=fusion)
 
     def _count(self, options: Sequence[Option]) -> None:
         considered = self.evaluator.counts.considered

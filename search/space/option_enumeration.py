@@ -131,14 +131,14 @@ class OptionEnumerator:
         return State(pieces, costs, levels, sum(costs), state.steps + 1, state)
 
     def options(
-        self, state: State, decision: Decision, *, members: bool = True, only: str | None = None
+        self, state: State, decision: Decision, *, fusion: bool = True, only: str | None = None
     ) -> Sequence[Option]:
         """Return the candidates of a decision; none if it does not concern the state.
 
         Args:
             state: What is decided already.
             decision: What to decide.
-            members: Whether Funcs may be fused into the kernels of others (the pre-pass only inlines); then
+            fusion: Whether Funcs may be fused into the kernels of others (the pre-pass only inlines); then
                 `prefetch` must have seen the state.
             only: A kind of place; other places are left out.
         """
@@ -153,7 +153,7 @@ class OptionEnumerator:
         wanted = [kind for kind in self.settings.locations if only in (None, kind)]
         if "inline" in wanted and self.places.can_inline(func):
             found += self._inline_options(state, func, readers, kept)
-        if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
+        if fusion and len(readers) == 1 and self._only_here(state, func, readers[0]):
             if "block" in wanted:
                 found += self._block_options(state, func, readers[0], kept)
             if "thread" in wanted and not has_atomic_update(func) and not has_lanes(func):

@@ -49,9 +49,9 @@ def test_states_cost_what_their_kernels_do_after_such_steps() -> None:
     """Half of the Funcs are held: each state that is left has the costs that a cold evaluator finds."""
     first = search_of("camera_pipe")
     state = first.run()[0]
-    held = pinned_decisions(first.expander.enumerator.places, state)
+    pinned = pinned_decisions(first.expander.enumerator.places, state)
     search = search_of("camera_pipe", dataclasses.replace(PLAIN, beam_size=8))
-    search.frozen = {name: held[name] for name in list(held)[::2]}
+    search.frozen = {name: pinned[name] for name in list(pinned)[::2]}
     found = search.run()
     assert len(found) > 1
     cold = search_of("camera_pipe").evaluator
@@ -77,8 +77,8 @@ def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
-        held = pinned_decisions(first.expander.enumerator.places, state)
-        search.frozen = {name: h for name, h in held.items() if name not in free}
+        pinned = pinned_decisions(first.expander.enumerator.places, state)
+        search.frozen = {name: h for name, h in pinned.items() if name not in free}
         return search.run()
 
     assert found(settings.max_recompute)

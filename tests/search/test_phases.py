@@ -83,12 +83,12 @@ def test_frozen_funcs_keep_their_tiles() -> None:
     search = BeamSearch(evaluator_of("harris", dataclasses.replace(ONE, passes=3)), np.random.default_rng(0))
     found = search.run()
     assert search.frozen
-    for name, held in search.frozen.items():
+    for name, pinned in search.frozen.items():
         for state in found[:4]:
-            if held.level is Level.ROOT and state.levels[name] is Level.ROOT:
+            if pinned.level is Level.ROOT and state.levels[name] is Level.ROOT:
                 own = [p for p in state.pieces if p.structure.func == name]
                 layout = search.expander.enumerator.places.layout(own[0].structure)
-                assert own[0].params[: layout.root_serial.stop] == held.tilings[0]
+                assert own[0].params[: layout.root_serial.stop] == pinned.tilings[0]
 
 
 def test_other_numbers_of_phases_are_refused() -> None:

@@ -158,12 +158,12 @@ def test_what_is_held_is_offered_alone() -> None:
     expander, found = searched(bound_app("harris", small=True), dataclasses.replace(PLAIN, freeze=False))
     enumerator = expander.enumerator
     for state in found[:3]:
-        held = pinned_decisions(enumerator.places, state)
-        assert held.keys() == state.levels.keys()
+        pinned = pinned_decisions(enumerator.places, state)
+        assert pinned.keys() == state.levels.keys()
         again = State((), (), {}, 0.0, 0)
         for decision in enumerator.decisions():
             enumerator.prefetch([again], decision)
-            options = pinned_options(enumerator, again, decision, held[decision.func], members=True)
+            options = pinned_options(enumerator, again, decision, pinned[decision.func], fusion=True)
             assert len(options) == (decision.group is None or state.levels[decision.func] is Level.ROOT)
             if options:
                 again = enumerator.after(again, decision, options[0], costed=False)

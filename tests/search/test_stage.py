@@ -104,10 +104,10 @@ def test_what_is_held_keeps_its_alignment() -> None:
         KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
     )
     state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
-    held = pinned_decisions(stager.enumerator.places, state)
+    pinned = pinned_decisions(stager.enumerator.places, state)
     root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
     stager.enumerator.prefetch([root], decision)
-    (option,) = pinned_options(stager.enumerator, root, decision, held["near"], members=True)
+    (option,) = pinned_options(stager.enumerator, root, decision, pinned["near"], fusion=True)
     assert option.added[0].structure.spots == structure.spots
     assert option.added[0].params == (8, 32, 1, 1, 8, 9)
