@@ -180,7 +180,7 @@ def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pyte
     """A group whose kernel proves illegal is split, although its price promised otherwise."""
     checked = sioutas.kernel_violations
     monkeypatch.setattr(
-        sioutas, "kernel_reasons", lambda bound, k, target: ["too much"] if k.members else checked(bound, k, target)
+        sioutas, "kernel_violations", lambda bound, k, target: ["too much"] if k.fused else checked(bound, k, target)
     )
     bound = random_pipeline(197).bind()
     found = Sioutas("nested").search(bound, H200)
