@@ -136,7 +136,7 @@ class NeighbourhoodSearch:
         for state in states:
             options = pinned_options(enumerator, state, decision, pinned, fusion=True)
             if len(options) == 1:
-                decided.append(enumerator.after(state, decision, options[0], costed=False))
+                decided.append(enumerator.apply_option(state, decision, options[0], costed=False))
             elif options:
                 decided += self._children(self._costed([state]), decision, {decision.func: pinned})
             elif decision.group is not None:
@@ -164,7 +164,7 @@ class NeighbourhoodSearch:
         chosen: list[State] = []
         for state in sorted(self._costed(self._beam), key=lambda s: rounded_cost(s.cost)):
             fresh = ((p.structure, p.params) for p in state.pieces if p.tiled)
-            if all(f in self._accepted or self.expander.evaluator.is_sound(*f) for f in fresh):
+            if all(f in self._accepted or self.expander.evaluator.passes_exact_checks(*f) for f in fresh):
                 chosen.append(state)
                 if len(chosen) == count:
                     break

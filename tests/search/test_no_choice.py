@@ -39,7 +39,7 @@ def test_what_is_held_whole_is_costed_once(name: str) -> None:
     again.frozen = pinned_decisions(first.expander.enumerator.places, state)
     (found,) = again.run()
     assert again.evaluator.counts.batches == 1
-    assert again.evaluator.counts.asked <= len(state.pieces)
+    assert again.evaluator.counts.requested <= len(state.pieces)
     assert found.cost == state.cost == pytest.approx(sum(found.costs))
     assert {(p.structure, p.params) for p in found.pieces} == {(p.structure, p.params) for p in state.pieces}
     assert found.levels == state.levels and found.steps == state.steps
@@ -90,8 +90,8 @@ def test_only_options_are_taken_without_a_batch() -> None:
     expander: Expander = search.expander
     first = expander.enumerator.decisions()[0]
     offers = expander.offers([start_state()], first, {})
-    (state,) = expander.followed(offers, first)
-    assert search.evaluator.counts.asked == 0
+    (state,) = expander.apply_only_options(offers, first)
+    assert search.evaluator.counts.requested == 0
     assert math.isnan(state.cost) and state.steps == 1
     second = expander.enumerator.decisions()[1]
     children = run_search(

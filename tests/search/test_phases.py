@@ -64,7 +64,7 @@ def test_a_place_at_root_is_offered_with_every_tiling() -> None:
     placed = two.options(start_state(), output)
     assert [o.kind for o in placed] == ["root"]
     two.evaluator.evaluate((p.structure, p.params) for o in placed for p in o.added)
-    tilings = two.options(two.after(start_state(), output, placed[0]), tiling)
+    tilings = two.options(two.apply_option(start_state(), output, placed[0]), tiling)
     together = one.options(start_state(), output)
     assert {o.kind for o in together} == {"root"}
     assert [o.added[-1].params for o in together] == [o.added[-1].params for o in tilings]

@@ -134,10 +134,10 @@ def test_unusual_pipelines_are_refined_to_legal_schedules(name: str) -> None:
 def test_a_spent_budget_ends_it() -> None:
     bound = bound_app("harris", small=True)
     expander, found = searched(bound)
-    asked = expander.evaluator.counts.asked
+    asked = expander.evaluator.counts.requested
     assert Refinement(expander, lambda: True).run(found) == []
     # The baseline alone is looked at once the budget is spent.
-    assert expander.evaluator.counts.asked - asked <= len(schedule_roots(bound, H200).kernels)
+    assert expander.evaluator.counts.requested - asked <= len(schedule_roots(bound, H200).kernels)
     cut = Beam().search(bound, H200, seconds=0.0)
     assert cut.cut_short
     assert violations(bound, cut.best, H200) == []
@@ -166,7 +166,7 @@ def test_what_is_held_is_offered_alone() -> None:
             options = pinned_options(enumerator, again, decision, pinned[decision.func], fusion=True)
             assert len(options) == (decision.group is None or state.levels[decision.func] is Level.ROOT)
             if options:
-                again = enumerator.after(again, decision, options[0], costed=False)
+                again = enumerator.apply_option(again, decision, options[0], costed=False)
         assert kernels_of(again) == kernels_of(state)
 
 

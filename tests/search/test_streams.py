@@ -154,9 +154,7 @@ class ManyRegisters(FewRegisters):
 @pytest.mark.parametrize(("device", "model", "past"), [
     ("h200", FewRegisters, True), ("h200", ManyRegisters, False), ("t4", FewRegisters, False),
 ])  # fmt: skip
-def test_async_copies_are_used_where_predicted_faster(
-    device: str, model: type[FewRegisters], past: bool
-) -> None:
+def test_async_copies_are_used_where_predicted_faster(device: str, model: type[FewRegisters], past: bool) -> None:
     target, bound = get_target(device), product(161, 200, 48)
     roots = schedule_roots(bound, target)
     found = MainloopSearch(bound, target, model(target), SearchSettings()).improved(
