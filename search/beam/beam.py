@@ -80,36 +80,36 @@ class BeamSearch:
 
     def _passes(self) -> EvaluationCoroutine[list[State]]:
         """As `run_passes`, as a coroutine; with freezing and more than one pass, the first pass is the pre-pass."""
-        found: list[State] = []
+        states: list[State] = []
         s = self.settings
         passes = s.passes
         if s.freeze and passes > 1:
             prepass = yield from self._one_pass(-1, fusion=False, last=True)
             if prepass:
                 self._freeze(prepass[0])
-                found += prepass
+                states += prepass
             passes -= 1
         for number in range(passes):
-            found += yield from self._one_pass(number, fusion=True, last=number == passes - 1, needed=not found)
-            if self.late() or (found and min(state.cost for state in found) > self.cost_limit):
+            states += yield from self._one_pass(number, fusion=True, last=number == passes - 1, needed=not states)
+            if self.late() or (states and min(state.cost for state in states) > self.cost_limit):
                 break
-        return sorted(found, key=lambda state: rounded_cost(state.cost))
+        return sorted(states, key=lambda state: rounded_cost(state.cost))
 
-    def refined(self, found: list[State]) -> list[State]:
+    def refined(self, states: list[State]) -> list[State]:
         """Return the states of all passes and of their refinement, cheapest first.
 
         Args:
-            found: Complete states of the passes, cheapest first.
+            states: Complete states of the passes, cheapest first.
         """
         s = self.settings
         if s.refine and not self.late():
             refinement = Refinement(self.expander, self.late)
-            found = sorted(refinement.run(found) + found, key=lambda state: rounded_cost(state.cost))
-            if found and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
-                found.insert(0, refinement.with_cache_reads(found[0]))
-            if found and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
-                found.insert(0, refinement.with_materialised(found[0]))
-        return found
+            states = sorted(refinement.run(states) + states, key=lambda state: rounded_cost(state.cost))
+            if states and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
+                states.insert(0, refinement.with_cache_reads(states[0]))
+            if states and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
+                states.insert(0, refinement.with_materialised(states[0]))
+        return states
 
     def late(self) -> bool:
         """Return whether the time budget has ended."""

@@ -123,7 +123,7 @@ class Expander:
         choices = [(options, left) for (_, options), (_, left) in zip(offers, uncosted, strict=True) if options]
         accepted = iter((yield from prepend_requests(wanted, self.sampler.accept(choices, depth))))
         children: list[Child] = []
-        found: list[tuple[State, KeptKernels, BucketTable, int, float]] = []
+        entries: list[tuple[State, KeptKernels, BucketTable, int, float]] = []
         totals: list[Floats] = [np.zeros(0)]
         most = max(CHILDREN_OF_STATE * size, FEWEST_CHILDREN)
         for (state, options), replaced, (missing, _) in zip(offers, replaced_kernels, uncosted, strict=True):
@@ -141,14 +141,14 @@ class Expander:
                 positions, costs = positions[cheapest], costs[cheapest]
             kept = self.enumerator.kept_kernels(state, replaced)
             totals.append(self._totals(kept, table, positions, costs))
-            found += [(state, kept, table, *p) for p in zip(positions.tolist(), costs.tolist(), strict=True)]
+            entries += [(state, kept, table, *p) for p in zip(positions.tolist(), costs.tolist(), strict=True)]
         total = np.concatenate(totals)
-        chosen = np.arange(len(found))
-        if len(found) > CHILDREN_OF_STEP * size:
+        chosen = np.arange(len(entries))
+        if len(entries) > CHILDREN_OF_STEP * size:
             chosen = np.argsort(all_comparable(total), kind="stable")[: CHILDREN_OF_STEP * size]
         after = partial(self._after, decision)
         pairs = zip(chosen.tolist(), total[chosen].tolist(), strict=True)
-        return children + [Child(cost, partial(after, *found[k])) for k, cost in pairs]
+        return children + [Child(cost, partial(after, *entries[k])) for k, cost in pairs]
 
     def _costed(self, state: State, replaced_kernels: Sequence[int]) -> State:
         """Return a state with all kernels costed, except those that the decision replaces."""

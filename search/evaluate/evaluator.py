@@ -235,10 +235,10 @@ class KernelEvaluator:
     ) -> None:
         """Cache costs and reasons of the kernels of several sketches, given in their order."""
         kernels = [(self._verdicts[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
-        for (known, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
-            if code and row not in known:
+        for (verdicts, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
+            if code and row not in verdicts:
                 self.counts.pruned[REASONS[code]] += 1
-            known[row] = KernelVerdict(cost, REASONS[code])
+            verdicts[row] = KernelVerdict(cost, REASONS[code])
 
     def passes_exact_checks(self, structure: KernelSketch, params: Params) -> bool:
         """Return whether an evaluated kernel passes the exact checks, which are too expensive for every candidate."""

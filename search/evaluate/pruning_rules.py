@@ -42,32 +42,32 @@ EARLY = 8
 """Number of early reasons: they depend on the layout of a kernel alone, not on its accesses."""
 
 
-def reasons_of(found: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+def reasons_of(candidates: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
     """Return the number of each candidate's pruning reason, ``int64[M]``; 0 if it is not pruned."""
-    early = early_reasons(found, s, t)
-    return np.where(early > 0, early, late_reasons(found, s))
+    early = early_reasons(candidates, s, t)
+    return np.where(early > 0, early, late_reasons(candidates, s))
 
 
-def early_reasons(found: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+def early_reasons(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
     """As `reasons_of`, for the early reasons alone."""
-    g = found.geometry
-    fits, short = _register_tiles(found, s)
+    g = candidates.geometry
+    fits, short = _register_tiles(candidates, s)
     bad = (
         (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
         np.asarray((g.block > np.array(t.max_block_dim)).any(axis=1)),
-        found.shared_bytes > t.shared_per_block_optin,
+        candidates.shared_bytes > t.shared_per_block_optin,
         g.blocks > t.max_grid[0],
-        _unrolled_loads(found) > MAX_UNROLLED_LOADS,
+        _unrolled_loads(candidates) > MAX_UNROLLED_LOADS,
         ~fits,
         ~short,
-        np.array([(p.calls >= s.max_inlined_calls).any() for p in found.batch.plans])[found.batch.structure],
+        np.array([(p.calls >= s.max_inlined_calls).any() for p in candidates.batch.plans])[candidates.batch.structure],
     )
     return _first_of(bad, 1)
 
 
-def late_reasons(found: BatchEvaluation, s: SearchSettings) -> Ints:
+def late_reasons(candidates: BatchEvaluation, s: SearchSettings) -> Ints:
     """As `reasons_of`, for candidates without an early reason."""
-    return _first_of(_work(found, s), 1 + EARLY)
+    return _first_of(_work(candidates, s), 1 + EARLY)
 
 
 def _first_of(bad: Sequence[Bools], number: int) -> Ints:
@@ -83,9 +83,9 @@ def _every(batch: Batch, nests: Bools) -> Bools:
     return np.asarray(np.logical_and.reduceat(nests, batch.nests.start))
 
 
-def _register_tiles(found: CandidateLayout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+def _register_tiles(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
     """Return whether register tiles fit, and whether serial loops are short enough to unroll."""
-    nests, batch = found.geometry.nests, found.batch
+    nests, batch = candidates.geometry.nests, candidates.batch
     level = nests.kinds["level"]
     inside = level == THREAD
     points = nests.extents.prod(axis=1)
@@ -96,25 +96,25 @@ def _register_tiles(found: CandidateLayout | BatchEvaluation, s: SearchSettings)
     return _every(batch, ~inside | fits), _every(batch, short)
 
 
-def _unrolled_loads(found: CandidateLayout | BatchEvaluation) -> Ints:
+def _unrolled_loads(candidates: CandidateLayout | BatchEvaluation) -> Ints:
     """Return the loads of a kernel after unrolling, as the legality check counts them."""
-    nests = found.geometry.nests
+    nests = candidates.geometry.nests
     kinds = nests.kinds
     points, red = nests.serial.prod(axis=1), kinds["reductions"]
     inside = kinds["level"] == THREAD
     terms = np.where(unrolls_reduction(points, red), red, 1)
     times, nest = nests.times.copy(), np.arange(len(points))
     while inside[nest].any():  # reduction loops of hosts that are not unrolled add no copies
-        host = np.where(inside[nest], found.batch.hosts[nest], nest)
+        host = np.where(inside[nest], candidates.batch.hosts[nest], nest)
         times //= np.where(nests.times[nest] > nests.times[host], red[host] // terms[host], 1)
         nest = host
     copies = np.where(is_unrolled(points) | inside, points, 1) * times
-    return np.add.reduceat(copies * terms * kinds["loads"], found.batch.nests.start)
+    return np.add.reduceat(copies * terms * kinds["loads"], candidates.batch.nests.start)
 
 
-def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+def _work(candidates: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
     """Return whether recomputation and whether idle lanes exceed their limits."""
-    batch, features = found.batch, found.features
+    batch, features = candidates.batch, candidates.features
     needed = np.maximum(features[:, :, INDEX["points_computed_minimum"]], 1)
     recomputed = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
     idle = features[:, :, INDEX["idle_lane_wastage"]].max(axis=1) > s.max_idle_lanes

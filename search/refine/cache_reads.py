@@ -92,10 +92,9 @@ class CacheReadSearch:
     def _alternatives(
         self, structure: KernelSketch, source: str, once: frozenset[str]
     ) -> list[tuple[str, KernelSketch]]:
-        """Return the Funcs that shared memory can store for a source, each with the kernel without it.
+        """Return the Funcs to store in shared memory for a source, each with the kernel without it.
 
-        These are the cache read, and the inlined Funcs of ``once`` that read nothing but the source of all that the
-        kernel computes.
+        These are the cache read, and the inlined Funcs of ``once`` that read the source and no Func of the kernel.
         """
         alternatives = [(cache_name(source), structure)]
         inside = self.enumerator.places.inside(structure)

@@ -57,15 +57,15 @@ class Refinement:
     def _evaluator(self) -> KernelEvaluator:
         return self.expander.evaluator
 
-    def run(self, found: list[State]) -> list[State]:
+    def run(self, complete: list[State]) -> list[State]:
         """Return legal states, cheapest first: the starting states and those that refinement reached.
 
         The baseline schedule is a starting state, so no result is slower than it by prediction.
 
         Args:
-            found: Complete states, cheapest first.
+            complete: Complete states, cheapest first.
         """
-        states = self._starts(found)
+        states = self._starts(complete)
         tried: set[tuple[object, ...]] = set()
         for _ in range(self._evaluator.settings.refine if states else 0):
             before = states[0]
@@ -104,12 +104,12 @@ class Refinement:
         materialised = self._materialise.with_materialised(state)
         return materialised if materialised is not state and self._is_legal(materialised) else state
 
-    def _starts(self, found: list[State]) -> list[State]:
+    def _starts(self, states: list[State]) -> list[State]:
         """Return the retiled starting states, cheapest first, from the cheapest legal one on."""
         if self.late():
             return []
         allowed = {"root", *self._evaluator.settings.locations}
-        best = tuple(found[:MOST_STARTS])
+        best = tuple(states[:MOST_STARTS])
         if not self._evaluator.bound.lane_loops:  # the baseline has no warp reductions
             best = (self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target)), *best)
         open_ = [s for s in best if allowed.issuperset(KINDS[level] for level in s.levels.values())]

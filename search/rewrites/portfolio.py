@@ -97,8 +97,8 @@ class RewriteSearch:
         self.search.deadline, self.search.cost_limit = deadline, FIRST_PASS_WITHIN * best
         return self._cost_with(self.search.run_passes())
 
-    def _cost_with(self, found: list[State]) -> float:
-        self.states = sorted([*self.states, *found], key=lambda state: rounded_cost(state.cost))
+    def _cost_with(self, states: list[State]) -> float:
+        self.states = sorted([*self.states, *states], key=lambda state: rounded_cost(state.cost))
         return self.states[0].cost if self.states else float("inf")
 
     def finish(self, deadline: float | None, count: int) -> SearchResult:

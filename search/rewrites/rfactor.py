@@ -53,15 +53,15 @@ def rfactor_rewrites(bound: BoundPipeline, target: Target, *, atomics: Atomics =
 
 
 def _rfactors(
-    bound: BoundPipeline, target: Target, threads: int, found: tuple[RFactor, ...] = ()
+    bound: BoundPipeline, target: Target, threads: int, rfactors: tuple[RFactor, ...] = ()
 ) -> tuple[RFactor, ...]:  # fmt: skip
-    """Return ``found`` and the further rfactors that occupy ``threads`` threads, in order."""
-    while len(found) < MOST_RFACTORS:
-        rfactor = _next_rfactor(apply_rfactors(bound, found), target, threads)
+    """Return ``rfactors`` and the further rfactors that occupy ``threads`` threads, in order."""
+    while len(rfactors) < MOST_RFACTORS:
+        rfactor = _next_rfactor(apply_rfactors(bound, rfactors), target, threads)
         if rfactor is None:
             break
-        found = (*found, rfactor)
-    return found
+        rfactors = (*rfactors, rfactor)
+    return rfactors
 
 
 def _next_rfactor(bound: BoundPipeline, target: Target, wanted: int) -> RFactor | None:

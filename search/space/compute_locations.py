@@ -55,8 +55,8 @@ class ComputeLocations:
 
     def _inlined_into(self, func: str) -> frozenset[str]:
         """Return the Funcs that are inlined without a decision into a Func, directly or indirectly."""
-        found = self._inlined_by_func.get(func)
-        if found is None:
+        inlined = self._inlined_by_func.get(func)
+        if inlined is None:
             before, reached = self.inlined_before, set[str]()
             stack = [func] if before else []
             while stack:
@@ -64,8 +64,8 @@ class ComputeLocations:
                 fresh = (sources & before) - reached
                 reached |= fresh
                 stack += fresh
-            found = self._inlined_by_func[func] = frozenset(reached)
-        return found
+            inlined = self._inlined_by_func[func] = frozenset(reached)
+        return inlined
 
     def one(self, structure: KernelSketch) -> KernelSketch:
         """Return the unique object of equal sketches, so that comparisons are cheap."""

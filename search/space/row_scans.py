@@ -42,22 +42,22 @@ def scan_stage(bound: BoundPipeline, model: SketchFeaturizer) -> BoundStage | No
     return stage if stage.steps else None
 
 
-def seconds_of_all_steps(model: CostModel, found: BatchEvaluation, target: Target) -> Floats:
+def seconds_of_all_steps(model: CostModel, evaluation: BatchEvaluation, target: Target) -> Floats:
     """Return the predicted seconds of candidates, ``float64[M]``; those of scans over rows are scaled to all steps.
 
     Args:
         model: Cost model.
-        found: Features of the candidates, with one step of each scan.
+        evaluation: Features of the candidates, with one step of each scan.
         target: Device limits.
     """
-    costs = model.cost(found)
-    for k, m in enumerate(found.models):
+    costs = model.cost(evaluation)
+    for k, m in enumerate(evaluation.models):
         scan = scan_stage(m.bound, m)
         if scan is None:
             continue
-        mine = np.flatnonzero(found.batch.structure == k)
-        launched = shares_rows(scan, m.grid, found.batch.params[mine])
-        costs[mine] = _repeated(costs[mine], step_count(scan), launched, target)
+        rows = np.flatnonzero(evaluation.batch.structure == k)
+        launched = shares_rows(scan, m.grid, evaluation.batch.params[rows])
+        costs[rows] = _repeated(costs[rows], step_count(scan), launched, target)
     return costs
 
 

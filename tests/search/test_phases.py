@@ -1,4 +1,4 @@
-"""One decision a Func instead of two: a place at root comes with its tiles."""
+"""Search in one phase: a compute location at root includes its tiling."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_one_phase_finds_legal_schedules(name: str, settings: SearchSettings) ->
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
-def test_so_it_does_for_unusual_pipelines(name: str) -> None:
+def test_one_phase_finds_legal_schedules_of_unusual_pipelines(name: str) -> None:
     bound = CORNER_CASES[name]().bound()
     assert violations(bound, Beam(ONE).search(bound, H200).best, H200) == []
 
 
-def test_a_place_at_root_is_offered_with_every_tiling() -> None:
+def test_one_phase_options_at_root_include_every_tiling() -> None:
     one, two = (OptionEnumerator(evaluator_of("harris", dataclasses.replace(ONE, phases=n))) for n in (1, 2))
     assert [d.group for d in one.decisions()] == [None] * len(one.bound.funcs)
     output, tiling = two.decisions()[:2]
@@ -71,7 +71,7 @@ def test_a_place_at_root_is_offered_with_every_tiling() -> None:
     assert all(p.tiled for o in together for p in o.added)
 
 
-def test_further_kernels_of_a_func_are_tiled_by_themselves() -> None:
+def test_further_kernels_of_a_func_have_their_own_tiling_decisions() -> None:
     enumerator = OptionEnumerator(evaluator_of("hist", ONE))
     several = {n: len(enumerator.places.root_structures(f)) for n, f in enumerator.bound.funcs.items()}
     assert max(several.values()) > 1

@@ -72,8 +72,8 @@ class MainloopSearch:
     def _tiled_searches(self, site: MainloopSite) -> Iterator[StepTilingSearch]:
         """Yield a search with costed tilings for each combination of step length and transfer mode.
 
-        The first length tries all tilings. Further lengths and modes rank tilings much alike, so they try the best of
-        the first.
+        The first length tries all tilings. Further lengths and modes rank tilings similarly, so they try the best ones
+        of the first.
         """
         good: list[Params] = []  # tilings of the first length
         for terms in step_lengths(self.bound.stage(*site.host)):

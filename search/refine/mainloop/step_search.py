@@ -48,7 +48,7 @@ LEAST_THREADS, MOST_THREADS = 64, 512
 MOST_REFINED = 2
 """Tilings, the best legal ones, that are refined."""
 MOST_CHECKED = 8
-"""Tilings, the best ones, among which `MOST_REFINED` legal ones are looked for."""
+"""Tilings, the best ones, that are checked for `MOST_REFINED` legal ones."""
 
 
 class TransferMode(Enum):

@@ -166,8 +166,8 @@ class SlidingWindowSearch:
         if first is None:
             return None
         others = [n for n in step_counts(self.bound, site, first.tiled.direction) if n != first.steps]
-        more = self._fastest(site, [(first.tiled, n, first.transfer) for n in others])
-        return min((s for s in (first, more) if s is not None), key=lambda s: rounded_cost(s.seconds))
+        second = self._fastest(site, [(first.tiled, n, first.transfer) for n in others])
+        return min((s for s in (first, second) if s is not None), key=lambda s: rounded_cost(s.seconds))
 
     def _fastest(
         self, site: SlidingWindowSite, tried: Sequence[tuple[TiledWalk, int, TransferMode]]

@@ -42,7 +42,7 @@ def is_severe(target: Target, shared_bytes: int, threads: int) -> bool:
 def overlap_dims(bound: BoundPipeline, consumer: BoundStage, func: str, inside: frozenset[str]) -> frozenset[str]:
     """Return the loops of a consumer whose consecutive iterations read overlapping regions of a producer.
 
-    Regions are boxes, taken in the middle of the consumer's domain. One iteration of a pure loop includes all reduction
+    Regions are boxes in the middle of the consumer's domain. One iteration of a pure loop includes all reduction
     loops, one of a reduction loop a single point.
 
     Args:
