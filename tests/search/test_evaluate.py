@@ -110,9 +110,9 @@ def test_sampling_accepts_legal_options_of_every_bucket() -> None:
     class FewLegal(BucketTable):
         """A table with few legal options."""
 
-        def collect(self, fresh: Sequence[int], evaluator: KernelEvaluator) -> None:
-            super().collect(fresh, evaluator)
-            self.legal[list(fresh)] = legal[list(fresh)]
+        def record(self, missing: Sequence[int], evaluator: KernelEvaluator) -> None:
+            super().record(missing, evaluator)
+            self.legal[list(missing)] = legal[list(missing)]
 
     sampler = BucketSampler(evaluator, enumerator, np.random.default_rng(0))
     (chosen,) = run_search(evaluator, sampler._sampled([FewLegal(options)], [options], 0))
