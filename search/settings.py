@@ -64,9 +64,9 @@ class SearchSettings:
         sliding_windows: Whether blocks may slide along a dimension, with producers in rolling buffers in shared memory
             (`autosched.search.refine.sliding_window`, applied to the best schedules, GPU only). ``locations`` must
             include ``block``.
-        baseline_tolerance: Ratio of predicted times, of the schedule of the baseline or of Sioutas' strategy over the
-            best one, up to which the simpler schedule is preferred (`autosched.search.strategies.prefer_baseline`, CPU
-            only); 0 excludes these schedules.
+        baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
+            is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
+            excluded.
         dropout: Probability that a whole pass drops no state; a value below 1 makes samples differ.
         locations: Levels tried in addition to root: ``inline``, ``block`` and ``thread``.
         thread_tile_sizes: Points per thread to try in each dimension (section 6.1).

@@ -68,8 +68,8 @@ class State:
 def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[object, ...]:
     """Return the structure of a kernel to a depth, as `autosched.schedule.io.structural_hash` defines it.
 
-    Depth 0 is the compute locations. Depth 1 adds which loops have more than one iteration, depth 2 the tiles of
-    blocks, depth 3 the threads of the root, depth 4 and more everything.
+    Depth 0 is the compute locations. Depth 1 adds which loops have more than one iteration, and depth 2 the tiles of
+    blocks. Depth 3 adds the threads of the root, depth 4 and more everything.
     """
     placement, enclosing = _placement(piece.structure)
     key: tuple[object, ...] = (placement,)

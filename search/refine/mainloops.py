@@ -64,6 +64,7 @@ class MainloopImprover:
     def _improver(
         self, kind: type[MainloopSearch | SlidingWindowSearch], evaluator: KernelEvaluator
     ) -> ScheduleImprover:
+        """Return the improver of an evaluator's pipeline, made when it is first used."""
         key = kind, id(evaluator)
         improver = self._improvers.get(key)
         if improver is None:

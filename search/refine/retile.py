@@ -58,6 +58,7 @@ class Retiler:
         return [self._with_best(state) for state in states]
 
     def _with_best(self, state: State) -> State:
+        """Return a state with the cached best tile sizes of its kernels."""
         best = [self._best[p.structure, p.params] for p in state.pieces]
         pieces = tuple(
             p if kernel == (p.structure, p.params) else PartialKernel(*kernel, tiled=True)

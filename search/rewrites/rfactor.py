@@ -75,8 +75,7 @@ def _next_rfactor(bound: BoundPipeline, target: Target, wanted: int) -> RFactor 
                 continue
             most = wanted / points if length > wanted * LEAST_SHARE else min(wanted / points, sqrt(length))
             parts = min(most, length / LEAST_SHARE)
-            if any(d not in _pure_dims(stage) for d in func.dims):  # scatter: each partial reduction stores every
-                # point
+            if any(d not in _pure_dims(stage) for d in func.dims):  # scatter: each part stores every point
                 if target.kind == "cpu":  # scatter does not vectorise
                     continue
                 parts = min(parts, length / (4 * prod(func.extents)))

@@ -237,6 +237,7 @@ class ComputeLocations:
     def _with_status(
         self, structure: KernelSketch, undecided: frozenset[str], elsewhere: frozenset[str]
     ) -> KernelSketch:
+        """As `status`, without its cache, for given undecided sources."""
         inside = self.inside(structure)
         near: set[str] = set()
         far: set[str] = set()

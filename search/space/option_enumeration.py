@@ -222,8 +222,9 @@ class OptionEnumerator:
     def _root_options(
         self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[PartialKernel]
     ) -> list[Option]:
+        """Return the options at root: one, or in one phase one for each tiling of the first kernel."""
         structures = self.places.root_structures(func)
-        new = [self._interned(s, self._provisional_tiling(s), tiled=False) for s in structures]
+        new = [self._interned(s, self._provisional_params(s), tiled=False) for s in structures]
         pieces = [*(state.pieces[k] for k in readers), *new]
         added = self._updated_pieces(state, func.name, [(p.structure, p) for p in pieces], kept)
         if self.settings.phases == 2 or not new:
@@ -235,7 +236,7 @@ class OptionEnumerator:
             for params in self.tilings(structures[0])
         ]
 
-    def _provisional_tiling(self, structure: KernelSketch) -> Params:
+    def _provisional_params(self, structure: KernelSketch) -> Params:
         """Return the provisional tile sizes of a root kernel, used until its tiling is decided."""
         params = self._provisional.get(structure)
         if params is None:
@@ -248,6 +249,7 @@ class OptionEnumerator:
     def _inline_options(
         self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[PartialKernel]
     ) -> list[Option]:
+        """Return the option to inline a Func, unless a kernel would load too much at one point."""
         pieces = [state.pieces[k] for k in readers]
         changed = [(self.places.inlined(p.structure, func.name), p) for p in pieces]
         for structure, _ in changed:
@@ -257,6 +259,7 @@ class OptionEnumerator:
         return [Option("inline", func.name, self._updated_pieces(state, func.name, changed, kept), Level.INLINE)]
 
     def _block_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]) -> list[Option]:
+        """Return the options at BLOCK, one for each tiling of the region; none if a block needs the whole Func."""
         piece = state.pieces[reader]
         structure = self.places.at_block(piece.structure, func.name)
         bare = self.places.at_block(self.places.bare(piece.structure), func.name)
@@ -276,6 +279,7 @@ class OptionEnumerator:
     def _thread_options(
         self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]
     ) -> list[Option]:
+        """Return the options at THREAD, one for each distinct location."""
         piece = state.pieces[reader]
         options = []
         for structure in self.places.at_thread(piece.structure, func.name):
@@ -322,6 +326,7 @@ class OptionEnumerator:
         return dims.index(order[0]) if order else 0
 
     def _tile_options(self, state: State, decision: Decision) -> Sequence[Option]:
+        """Return an option for each tiling of a root kernel; none if the decision does not apply."""
         untiled = [state.pieces[k].structure for k in self.replaced_kernels(state, decision)]
         if not untiled:
             return []

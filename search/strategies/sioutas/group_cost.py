@@ -175,6 +175,7 @@ class GroupPricer:
         return np.where(np.array(has_threads, bool), extents, 1) if f.dims else extents
 
     def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, structure: KernelSketch) -> _Nest:
+        """Return the loop nest of a stage for all tilings, whose blocks have the given threads and points."""
         stage = self.bound.stage(id_.func, id_.number)
         dims_of_stage = [d for d in thread_order(self.bound, id_.func, dims) if any(p.name == d for p in stage.loops)]
         axes = np.ones((len(threads), 0), np.int64)
@@ -192,6 +193,7 @@ class GroupPricer:
         self, structure: KernelSketch, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
         rules: Rules | None,
     ) -> PricedGroup:  # fmt: skip
+        """Return the valid tilings ``int64[N, columns]`` with their costs, from the loop nests of all stages."""
         t, n = self.target, len(params)
         members = {s.func for s in structure.spots}
         memory, arithmetic = np.zeros(n), np.zeros(n)

@@ -87,6 +87,7 @@ class WorkOfStages:
         return self._cache[key]
 
     def _work(self, id_: StageId, lane: str | None, inlined: frozenset[str]) -> GroupStageWork:
+        """As `of`, without its cache."""
         stage = self.bound.stage(id_.func, id_.number)
         calls = inlined_calls(self.bound, [id_], set(inlined))
         evaluated = [(stage, 1), *((self.bound.funcs[f].stages[0], n) for f, n in calls.items())]
