@@ -98,6 +98,7 @@ class RewriteSearch:
         return self._cost_with(self.search.run_passes())
 
     def _cost_with(self, states: list[State]) -> float:
+        """Add states and return the cost of the cheapest one so far, infinite if there is none."""
         self.states = sorted([*self.states, *states], key=lambda state: rounded_cost(state.cost))
         return self.states[0].cost if self.states else float("inf")
 
@@ -122,48 +123,48 @@ class RewriteSearch:
         return SearchResult(tuple(ranked), evaluator.counts, seconds, self.search.cut_short, note, evaluator)
 
 
-def search_portfolio(rewrites: Sequence[RewriteSearch], seconds: float | None, count: int) -> Iterator[SearchResult]:
+def search_portfolio(searches: Sequence[RewriteSearch], seconds: float | None, count: int) -> Iterator[SearchResult]:
     """Yield the results of all rewrites that are searched to the end; at least one.
 
     Args:
-        rewrites: Rewrites of one pipeline, at least one.
+        searches: Searches of the rewrites of one pipeline, at least one.
         seconds: Time budget for all of them; when it ends, the remaining rewrites are dropped.
         count: Most schedules of each.
     """
     end = None if seconds is None else time.perf_counter() + seconds
-    chosen, greedy = list(rewrites), rewrites[0].settings.beam_size > 1
-    if len(rewrites) > 1:
+    chosen, greedy = list(searches), searches[0].settings.beam_size > 1
+    if len(searches) > 1:
         if greedy:
-            chosen = _promising([(w, w.greedy_cost(t)) for w, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
+            chosen = _promising([(s, s.greedy_cost(t)) for s, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
         costs: list[tuple[RewriteSearch, float]] = []
-        for rewrite, t in _in_time(chosen, end, PASSES_SHARE):
-            costs.append((rewrite, rewrite.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
+        for search, t in _in_time(chosen, end, PASSES_SHARE):
+            costs.append((search, search.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
         chosen = _promising(costs, PASSES_WITHIN)
     else:
-        for rewrite, t in _in_time(chosen, end, ALONE_SHARE.get(rewrites[0].target.kind, 1.0)):
-            rewrite.cost_of_passes(t)
-        if greedy and rewrites[0].settings.refine and not chosen[0].search.late():
+        for search, t in _in_time(chosen, end, ALONE_SHARE.get(searches[0].target.kind, 1.0)):
+            search.cost_of_passes(t)
+        if greedy and searches[0].settings.refine and not chosen[0].search.late():
             chosen[0].greedy_cost(end)  # adds its result to the states to refine
-    for rewrite, deadline in _in_time(chosen, end):
-        result = rewrite.finish(deadline, count)
+    for search, deadline in _in_time(chosen, end):
+        result = search.finish(deadline, count)
         yield result
-        if not rewrites[0].settings.refine and not math.isnan(result.ranked[0].seconds):
+        if not searches[0].settings.refine and not math.isnan(result.ranked[0].seconds):
             return  # without refinement the ranking of rewrites is final, up to mainloops and sliding windows
 
 
 def _in_time(
-    rewrites: Sequence[RewriteSearch], end: float | None, share: float = 1.0
+    searches: Sequence[RewriteSearch], end: float | None, share: float = 1.0
 ) -> Iterator[tuple[RewriteSearch, float | None]]:
-    """Yield rewrites, each with the deadline of its next step; the first one always, the others while time is left."""
-    for k, rewrite in enumerate(rewrites):
+    """Yield searches, each with the deadline of its next step; the first one always, the others while time is left."""
+    for k, search in enumerate(searches):
         now = time.perf_counter()
         if end is None:
-            yield rewrite, None
+            yield search, None
         elif k == 0 or now < end:
-            yield rewrite, now + (end - now) * share / (len(rewrites) - k)
+            yield search, now + (end - now) * share / (len(searches) - k)
 
 
 def _promising(costs: Sequence[tuple[RewriteSearch, float]], within: float) -> list[RewriteSearch]:
-    """Return the rewrites whose cost is within a ratio of the best one's, cheapest first."""
+    """Return the searches whose cost is within a ratio of the best one's, cheapest first."""
     ordered = sorted(costs, key=lambda entry: entry[1])
-    return [rewrite for rewrite, cost in ordered if cost <= within * ordered[0][1]]
+    return [search for search, cost in ordered if cost <= within * ordered[0][1]]

@@ -35,7 +35,7 @@ def with_steps(
     Args:
         evaluator: Evaluator of the pipeline's kernels.
         schedules: Legal schedules, at least one.
-        rng: Source of randomness.
+        rng: Random generator.
         late: Returns whether the time for the best replacements has ended.
     """
     bound, target = evaluator.bound, evaluator.target
