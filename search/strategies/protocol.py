@@ -81,12 +81,12 @@ class Beam:
         settings = affordable(self.settings, bound)
         rewrites = fusion_rewrites(bound, target, settings)
         shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(rewrites) > 1 else None
-        searches = [RewriteSearch(view, target, model, settings, seed, shared_cache) for view in rewrites]
+        searches = [RewriteSearch(r, target, model, settings, seed, shared_cache) for r in rewrites]
         results = list(search_portfolio(searches, seconds, count))
         best = min(results, key=lambda result: (math.isnan(result.ranked[0].seconds), result.ranked[0].seconds))
         elapsed = time.perf_counter() - started
         late = seconds is not None and elapsed > seconds
-        return replace(best, seconds=elapsed, cut_short=late or any(w.cut_short for w in searches))
+        return replace(best, seconds=elapsed, cut_short=late or any(s.cut_short for s in searches))
 
 
 STRATEGIES: Mapping[str, Strategy] = {
