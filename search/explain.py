@@ -1,4 +1,4 @@
-"""Why a search chose what it chose: predicted times split into components, kernel by kernel."""
+"""Explanation of a search result: predicted times by kernel and by component."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class KernelReport:
 
     Attributes:
         func: The Func computed at root.
-        members: Funcs computed inside it, with their level.
-        inlined: Funcs inlined into it.
+        members: Fused producers with their levels.
+        inlined: Inlined Funcs.
         seconds: Predicted time.
-        components: Seconds of each unit of the device, where the model tells them apart.
-        features: By stage (and inlined Func), the features by name.
+        components: Seconds by unit of the device, where the model separates them.
+        features: Features by name, for each stage and inlined Func.
     """
 
     func: str
@@ -34,20 +34,20 @@ class KernelReport:
     features: Mapping[str, Mapping[str, float]]
 
 
-def explain(found: SearchResult) -> list[KernelReport]:
-    """Return a report on each kernel of the best schedule; none where the strategy predicts no times."""
-    best = found.ranked[0]
-    evaluator = best.evaluator or found.evaluator
+def explain(result: SearchResult) -> list[KernelReport]:
+    """Return a report on each kernel of the best schedule; none if the strategy predicts no times."""
+    best = result.ranked[0]
+    evaluator = best.evaluator or result.evaluator
     if evaluator is None or not isfinite(best.seconds):
         return []
     reports = []
     for kernel in best.schedule.kernels:
-        known = evaluated(evaluator.featurizer, kernel)
-        model, features = known.model, known.found.features
+        evaluation = evaluated(evaluator.featurizer, kernel)
+        model, features = evaluation.model, evaluation.found.features
         parts: dict[str, float] = {}
         if isinstance(evaluator.model, AnalyticalModel | CpuModel):
-            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(known.found).items()}
-        seconds = known.seconds(evaluator.model)
+            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(evaluation.found).items()}
+        seconds = evaluation.seconds(evaluator.model)
         names = [*map(str, model.rows), *model.inlined]
         rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
         members = tuple((m.func, m.at.level.name) for m in kernel.fused)

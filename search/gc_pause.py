@@ -1,8 +1,7 @@
-"""Fewer passes of Python's cycle collector while a search runs.
+"""Fewer collections of Python's cyclic garbage collector while a search runs.
 
-A search makes many small objects that live as long as it does and next to no cycles. With Python's own thresholds the
-collector goes through all of them again and again, and from time to time through everything that the program around has
-in memory: a sixth of the time of a search of local_laplacian.
+A search allocates many small objects that live until it ends, and hardly any cycles. With the default thresholds, the
+collector scans these objects again and again, and from time to time the whole heap of the program.
 """
 
 from __future__ import annotations
@@ -15,17 +14,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 THRESHOLDS = (50_000, 20, 100)
-"""New objects before the collector looks at these, such looks before one at those that outlived one, and so on."""
+"""Arguments of `gc.set_threshold` during a search."""
 COLLECT_AFTER_S = 10.0
-"""Seconds of searching, in one search or in many, after which the collector looks at all there is: some 100 MB may have
-been left behind, which take half a second to be freed."""
+"""Seconds of searching, in one search or in many, after which the next one starts with a full collection."""
 
 
 @dataclass
 class _Running:
-    """How many searches run, in all threads, and the thresholds that there were before the first of them.
+    """Running searches of all threads.
 
-    ``since`` is when that one began, ``uncollected`` the seconds of earlier ones since the collector looked at all.
+    Attributes:
+        lock: Guards the other attributes.
+        count: Number of running searches.
+        before: Thresholds before the first of them.
+        since: Time at which the first of them started.
+        uncollected: Seconds of earlier searches since the last full collection.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -35,7 +38,7 @@ class _Running:
     uncollected: float = 0.0
 
     def begin(self) -> None:
-        """Note that a search begins where there is none, and let the collector look at what others have left."""
+        """Record the start of the first search; collect the garbage of earlier ones if it is due."""
         self.before = gc.get_threshold()
         if self.uncollected >= COLLECT_AFTER_S and self.before[0] and gc.isenabled():
             gc.collect()
@@ -43,7 +46,7 @@ class _Running:
         self.since = time.perf_counter()
 
     def end(self) -> None:
-        """Note that no search is left."""
+        """Record the end of the last search."""
         self.uncollected += time.perf_counter() - self.since
 
 
@@ -52,14 +55,14 @@ _RUNNING = _Running()
 
 @contextmanager
 def reduced_gc() -> Iterator[None]:
-    """Raise the collector's thresholds, and set them back when no search is left that wants this.
+    """Raise the collector's thresholds until the last running search ends.
 
-    Thresholds that are higher already stay, and so does a collector that is switched off.
+    Higher thresholds are kept, and a disabled collector stays disabled.
     """
     with _RUNNING.lock:
         if _RUNNING.count == 0:
             _RUNNING.begin()
-            if _RUNNING.before[0]:  # 0 is never
+            if _RUNNING.before[0]:  # 0 disables the collector
                 raised = (max(pair) for pair in zip(_RUNNING.before, THRESHOLDS, strict=True))
                 gc.set_threshold(*raised)
         _RUNNING.count += 1
@@ -70,12 +73,12 @@ def reduced_gc() -> Iterator[None]:
             _RUNNING.count -= 1
             if _RUNNING.count == 0:
                 _RUNNING.end()
-                _put_with_the_old()
+                _move_to_oldest_generation()
                 gc.set_threshold(*_RUNNING.before)
 
 
-def _put_with_the_old() -> None:
-    """Count all objects as old without looking at them: under the former thresholds the collector would at once."""
-    if not gc.get_freeze_count():  # else somebody wants some left alone
+def _move_to_oldest_generation() -> None:
+    """Move all objects to the oldest generation, so that the restored thresholds trigger no collection at once."""
+    if not gc.get_freeze_count():  # the caller's frozen objects must stay frozen
         gc.freeze()
         gc.unfreeze()

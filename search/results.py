@@ -1,4 +1,4 @@
-"""What searches return: legal schedules with their predicted times."""
+"""Results of searches: legal schedules with their predicted times."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RankedSchedule:
 
     Attributes:
         schedule: The schedule.
-        seconds: Its predicted time, NaN where nothing predicted it.
-        state: The state of the search it was made from, if it was made from one.
-        evaluator: What costed its kernels, if something did.
+        seconds: Its predicted time; NaN if there is no prediction.
+        state: The search state it was made from, if any.
+        evaluator: The evaluator that costed its kernels, if any.
     """
 
     schedule: Schedule
@@ -37,12 +37,12 @@ class SearchResult:
 
     Attributes:
         ranked: Distinct legal schedules, the best first; there is at least one.
-        counts: What was considered and pruned, and where the time went.
+        counts: Statistics: candidates considered and pruned, and time by activity.
         seconds: Time of the whole search.
-        cut_short: Whether the time budget ended it early.
-        note: Why the result is not what the strategy would normally give, or empty.
-        evaluator: What the strategy costed kernels with, if it did.
-        samples: Searches whose results are ranked together.
+        cut_short: Whether the time budget ended the search early.
+        note: Why the result deviates from the strategy's usual one, or empty.
+        evaluator: The evaluator that costed the kernels, if any.
+        samples: Number of searches whose results are ranked here.
     """
 
     ranked: tuple[RankedSchedule, ...]
@@ -60,12 +60,12 @@ class SearchResult:
 
 
 def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> SearchResult:
-    """Return the baseline's schedule as the result of a search.
+    """Return the baseline schedule as the result of a search.
 
     Args:
         bound: The pipeline.
         target: Device limits.
-        note: Why there is no other, if others were asked for.
+        note: Why there is no other schedule, if another was requested.
     """
     started = time.perf_counter()
     ranked = RankedSchedule(schedule_roots(bound, target), float("nan"))
@@ -73,7 +73,7 @@ def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> Sear
 
 
 def costs_of(r: RankedSchedule) -> dict[Kernel, float]:
-    """Return the predicted seconds of the kernels of a schedule that was made of a state."""
+    """Return the predicted seconds of the kernels of a schedule that was made from a state."""
     assert r.state is not None and r.evaluator is not None
     pieces = ordered(r.evaluator, r.state)
     return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

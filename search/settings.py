@@ -1,4 +1,4 @@
-"""What a search may do (Anderson, sections 3, 4 and 6, and what goes beyond)."""
+"""Settings of searches, and presets (Anderson, sections 3, 4 and 6, with extensions)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Sampling = Literal["hierarchical", "exhaustive"]
 Atomics = Literal["none", "exact", "all"]
 
 SAMPLES = 80
-"""Schedules that are drawn in the paper."""
+"""Default number of searches whose schedules are ranked together, as in the paper."""
 
 
 @renamed_fields(
@@ -22,61 +22,64 @@ SAMPLES = 80
 )  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """Settings of the beam search and of the pruning rules.
+    """Settings of the beam search, of the rewrites and refinements that it tries, and of its pruning rules.
 
-    The defaults are the paper's (and, where it leaves a number out, those of Halide's Anderson2021), but for
-    ``refine``, ``refine_beam``, ``cache_read_tolerance``, ``materialise``, ``rfactor``, ``atomics``,
-    ``warp_reductions``, ``mainloops``, ``sliding_windows`` and ``baseline_tolerance``, which are ours: `PAPER` is
-    without.
+    Defaults are those of the paper, or of Halide's Anderson2021 where the paper gives no number. `PAPER` switches off
+    all extensions of the paper: refinement, cache reads, materialised producers, rfactor, atomic updates, warp
+    reductions, mainloops, sliding windows and the preference for the baseline. Fields that say "GPU only" have no
+    effect on CPU targets. A larger ``beam_size``, more ``passes`` or more ``refine`` rounds usually find better
+    schedules in more time.
 
     Attributes:
-        beam_size: States expanded at each decision; 1 is a greedy search.
-        passes: How often the search is run, each time told apart by one more layer of structure.
-        sampling: `hierarchical` costs log2 of every bucket of alike candidates, `exhaustive` all of them.
-        freeze: Whether a pre-pass fixes the decisions of all but log2 N Funcs (section 4).
-        phases: 2 decides a Func's place and then, at root, its tiles (section 6); 1 decides both at once.
-        refine: Rounds at most of the search around the best states (`autosched.search.refine.large_neighbourhood`); 0
-            for none.
-        refine_beam: States expanded at each decision of these.
-        cache_read_tolerance: How many times as long a kernel may be predicted to take with copies of sources in shared
-            memory for them to be made (`autosched.search.refine.cache_reads`, after the refinement, for GPUs); 0 for
-            none. Where it takes longer, a larger share of its transactions must be saved than that costs. The default
-            lies within what predictions of two such kernels are wrong by (docs/decisions/0007-cache-read-tolerance.md).
-        materialise: Whether Funcs that several kernels read are tried in the blocks of the first of these, which store
-            them for the others (`autosched.search.refine.materialise`, after the refinement, for GPUs).
-        rfactor: Whether reductions that leave most of the device idle are tried in pieces
+        beam_size: States expanded at each decision; 1 is greedy search.
+        passes: Passes of the beam search. Each pass compares states by one more layer of their structural hash.
+        sampling: Options costed at each decision: `hierarchical` costs log2 of each bucket of similar options,
+            `exhaustive` all of them.
+        freeze: Whether a pre-pass fixes the decisions of all but the log2 N most expensive Funcs (section 4).
+        phases: Decisions per Func: 2 chooses a compute location and then, at root, a tiling (section 6); 1 chooses
+            both at once.
+        refine: Most rounds of large-neighbourhood search around the best states
+            (`autosched.search.refine.large_neighbourhood`); 0 for none.
+        refine_beam: States expanded at each decision of large-neighbourhood search.
+        cache_read_tolerance: Limit for cache reads in shared memory, as a ratio of predicted times with and without
+            them (`autosched.search.refine.cache_reads`, GPU only); 0 for no cache reads. Above a ratio of 1, a cache
+            read must save a larger share of transactions than it costs time. The default is within the error of
+            predictions (docs/decisions/0007-cache-read-tolerance.md).
+        materialise: Whether a Func with several readers may be fused into the first reading kernel, which also writes
+            it to global memory for the others (`autosched.search.refine.materialise`, GPU only).
+        rfactor: Whether reductions with too few points to occupy the device are factored into partial reductions
             (`autosched.search.rewrites.rfactor`).
-        atomics: Which updates that scatter threads may share by atomic operations, where reductions are tried in pieces
-            (for GPUs): ``none``, ``exact`` for those whose order makes no difference, or ``all``, floating-point sums
-            among them, which then round differently from run to run.
-        warp_reductions: Whether lanes of a warp are tried that share the terms of reductions with few points
-            (`autosched.search.rewrites.warp_reductions`, for GPUs).
-        horizontal_fusion: Whether outputs that read the same are tried in one kernel
-            (`autosched.search.rewrites.horizontal_fusion`, for GPUs). Whether that pays depends on registers, of which
-            models know little: it is for those who ask the compiler.
-        mainloops: Whether reductions are tried in steps that stage their terms in shared memory
-            (`autosched.search.refine.mainloop`, for the schedules that a search has found, for GPUs).
-        per_reduction_step: Whether threads may compute a Func once for each term of a reduction, for all of their
-            points that read it (a Func that is the same for all terms is computed outside the reduction).
-        sliding_windows: Whether blocks are tried that walk a dimension, with windows in shared memory that slide along
-            it (`autosched.search.refine.sliding_window`, for the best schedules that a search has found, for GPUs,
-            where ``locations`` have ``block``).
-        baseline_tolerance: How many times as long as the best schedule the baseline, or Sioutas', may be predicted to
-            take on a CPU to be preferred (`autosched.search.strategies.prefer_baseline`); with 1 they compete like any
-            other, with 0 they do not.
-        dropout: Probability that a whole pass drops no state; below 1 it makes samples differ.
-        locations: Levels that are offered besides root, of ``inline``, ``block`` and ``thread``.
-        thread_tile_sizes: Points of a thread that are tried in each dimension (section 6.1).
-        odd_thread_tile_sizes: Odd ones, tried where they make the thread extent a multiple of a warp.
-        vector_threads: Threads in x that are tried (section 6.2).
-        other_threads: Threads that are tried in the other dimensions.
-        max_serial_points: Points of a thread in all; more are not unrolled.
-        max_recompute: Points computed over points needed, beyond which a state is pruned.
-        max_inlined_calls: Evaluations of one inlined Func at one point of its consumer.
-        max_idle_multiprocessors: Ratio of the time with whole blocks to that with blocks cut at will.
-        max_idle_lanes: Idle lanes of a stage's active warps over the threads a block can have.
-        max_thread_points: Points of a Func computed inside a thread.
-        max_thread_bytes: Bytes of a Func computed inside a thread.
+        atomics: Scatter updates for which atomic updates are tried, if ``rfactor`` is on (GPU only): ``none``;
+            ``exact`` for those whose order makes no difference; ``all`` for floating-point sums as well, whose rounding
+            then varies from run to run.
+        warp_reductions: Whether the lanes of a warp may share a reduction with few points
+            (`autosched.search.rewrites.warp_reductions`, GPU only).
+        horizontal_fusion: Whether outputs that share sources may be computed in one kernel
+            (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
+            predict poorly, so switch it on only where schedules are compiled or measured.
+        mainloops: Whether reductions may have a mainloop, which stages its operands in shared memory step by step
+            (`autosched.search.refine.mainloop`, applied to the best schedules, GPU only).
+        per_reduction_step: Whether a thread may compute a producer once per reduction step, for all points of its
+            register tile. Producers that do not vary with the step are computed outside of the reduction.
+        sliding_windows: Whether blocks may slide along a dimension, with producers in rolling buffers in shared memory
+            (`autosched.search.refine.sliding_window`, applied to the best schedules, GPU only). ``locations`` must
+            include ``block``.
+        baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
+            is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
+            excluded.
+        dropout: Probability that a whole pass drops no state; a value below 1 makes samples differ.
+        locations: Levels tried in addition to root: ``inline``, ``block`` and ``thread``.
+        thread_tile_sizes: Points per thread to try in each dimension (section 6.1).
+        odd_thread_tile_sizes: Odd points per thread, tried where they make the thread extent a multiple of a warp.
+        vector_threads: Threads along x to try (section 6.2).
+        other_threads: Threads along y and z to try.
+        max_serial_points: Most points of a thread's register tile; more are not unrolled.
+        max_recompute: Most points computed per point needed; states above are pruned.
+        max_inlined_calls: Most evaluations of an inlined Func per point of its consumer.
+        max_idle_multiprocessors: Most time of a grid, relative to one with perfectly balanced waves of blocks.
+        max_idle_lanes: Most idle lanes in a stage's active warps, relative to the most threads of a block.
+        max_thread_points: Most points of a producer in the registers of a thread.
+        max_thread_bytes: Most bytes of a producer in the registers of a thread.
     """
 
     beam_size: int = 32
@@ -143,7 +146,7 @@ PAPER = SearchSettings(
     sliding_windows=False,
     baseline_tolerance=0.0,
 )
-"""Beam search as the paper has it: 32 states, 5 passes of which the first freezes."""
+"""Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""
 
 GREEDY = SearchSettings(
     beam_size=1,
@@ -160,4 +163,4 @@ GREEDY = SearchSettings(
     sliding_windows=False,
     baseline_tolerance=0.0,
 )
-"""One of the many different schedules that tuning measures (section 8): one pass, one state, some states dropped."""
+"""Greedy search with dropout, for the diverse schedules that tuning measures (section 8): one pass, one state."""

@@ -24,7 +24,7 @@ def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
         "note": found.note,
         "predicted_seconds": [None if r.seconds != r.seconds else r.seconds for r in found.ranked],
         "kernels_costed": c.kernels,
-        "kernels_asked_for": c.asked,
+        "kernels_asked_for": c.requested,
         "cache_hit_rate": c.hit_rate,
         "mean_batch": c.mean_batch,
         "considered": dict(c.considered),
@@ -47,7 +47,7 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
     if c.kernels:
         click.echo(
             f"{c.kernels} kernels costed in {c.batches} batches ({c.mean_batch:.0f} each), "
-            f"{c.hit_rate:.0%} of {c.asked} found in the cache"
+            f"{c.hit_rate:.0%} of {c.requested} found in the cache"
         )
         print_table(("candidates", "considered"), [(k, str(n)) for k, n in c.considered.most_common()])
         print_table(("pruned because of", "kernels"), [(k, str(n)) for k, n in c.pruned.most_common()])

@@ -86,8 +86,8 @@ def best_without(name: str, target: Target, seconds: float | None) -> tuple[Kern
 def compare(name: str, limits: Sequence[float], target: Target, seconds: float | None) -> list[Figures]:
     """Return the figures of an app without copies, and for each limit."""
     evaluator, search, state = best_without(name, target, seconds)
-    decider = search.expander.decider
-    stager = CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
+    enumerator = search.expander.enumerator
+    stager = CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
     states = [state, *(stager.with_cache_reads(state, limit) for limit in limits)]
     return [figures(evaluator, s, target) for s in states]
 

@@ -44,7 +44,7 @@ from autosched.schedule.kernel.warp_reduction import warp_lane_count
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import CostModel
-from autosched.search.refine.mainloop.mainloop_sites import places
+from autosched.search.refine.mainloop.mainloop_sites import mainloop_sites
 from autosched.search.results import RankedSchedule
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.rewrites.rfactor import rfactor_rewrites
@@ -65,7 +65,7 @@ ALL = ("splits", "atomics", "shuffles", "streams", "slides", "stores", "each_ter
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
     """Return whether a choice may change anything for a pipeline, as far as can be told before."""
     if choice == "streams":
-        return bool(list(places(bound, schedule_roots(bound, target))))
+        return bool(list(mainloop_sites(bound, schedule_roots(bound, target))))
     if choice == "atomics":
         return any(s.atomic for view in rfactor_rewrites(bound, target, atomics="all") for s in view.rfactors)
     if choice == "stores":

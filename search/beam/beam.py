@@ -23,87 +23,93 @@ from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 
 BLESSED_WITHIN = 1.2
-"""States this near the best make their structure a good one for the next pass."""
+"""Ratio of predicted times, of a state over the best, up to which its structure is blessed for the next pass."""
 UNBLESSED_PENALTY = 10
+"""Added to the cost factor of a state whose structure is not blessed."""
 
 
 @dataclass
 class BeamSearch:
-    """One search of one problem.
+    """One beam search of one pipeline.
 
     Args:
         evaluator: Costs kernels.
-        rng: Source of randomness.
+        rng: Random generator.
         deadline: Time by `time.perf_counter` at which the search must end, or None.
-        decider: Of another search with the same evaluator; a new one if left out.
-        own: Settings of passes, beam, freezing, refinement and dropout; those of the evaluator if left out.
-        limit: No pass follows one that fuses Funcs while nothing cheaper is found.
+        enumerator: Enumerator of another search with the same evaluator; a new one if left out.
+        overrides: Settings of passes, beam, freezing, refinement and dropout; the evaluator's if left out.
+        cost_limit: Passes end after the first one with fusion unless a state at most this expensive is found.
+
+    Attributes:
+        expander: Expands states.
+        frozen: Decisions that the pre-pass has pinned.
+        cut_short: Whether the deadline has ended the search early.
     """
 
     evaluator: KernelEvaluator
     rng: np.random.Generator
     deadline: float | None = None
-    decider: OptionEnumerator | None = None
-    own: SearchSettings | None = None
-    limit: float = math.inf
+    enumerator: OptionEnumerator | None = None
+    overrides: SearchSettings | None = None
+    cost_limit: float = math.inf
     expander: Expander = field(init=False)
     frozen: dict[str, PinnedDecision] = field(init=False, default_factory=dict)
     cut_short: bool = field(init=False, default=False)
-    _good: set[int] = field(init=False, default_factory=set)
+    _blessed: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self.expander = Expander(self.evaluator, self.rng, self.decider)
+        self.expander = Expander(self.evaluator, self.rng, self.enumerator)
 
     @property
     def settings(self) -> SearchSettings:
-        """Settings of the search."""
-        return self.own or self.evaluator.settings
+        """Settings of this search."""
+        return self.overrides or self.evaluator.settings
 
     def run(self) -> list[State]:
         """Return complete states, cheapest first, from all passes and the refinement."""
         return run_search(self.evaluator, self.steps())
 
     def steps(self) -> EvaluationCoroutine[list[State]]:
-        """Do the same step by step, so that other searches can go on at the same time."""
-        found = yield from self._passes()
-        return self.refined(found)
+        """As `run`, as a coroutine that can share batches with other searches."""
+        states = yield from self._passes()
+        return self.refined(states)
 
     def run_passes(self) -> list[State]:
         """Return complete states, cheapest first, from all passes."""
         return run_search(self.evaluator, self._passes())
 
     def _passes(self) -> EvaluationCoroutine[list[State]]:
-        """Do the same step by step; with more than one pass and freezing on, the first pass is the pre-pass."""
-        found: list[State] = []
+        """As `run_passes`, as a coroutine; with freezing and more than one pass, the first pass is the pre-pass."""
+        states: list[State] = []
         s = self.settings
         passes = s.passes
         if s.freeze and passes > 1:
-            before = yield from self._one_pass(-1, members=False, last=True)
-            if before:
-                self._freeze(before[0])
-                found += before
+            prepass = yield from self._one_pass(-1, fusion=False, last=True)
+            if prepass:
+                self._freeze(prepass[0])
+                states += prepass
             passes -= 1
         for number in range(passes):
-            found += yield from self._one_pass(number, members=True, last=number == passes - 1, needed=not found)
-            if self.late() or (found and min(state.cost for state in found) > self.limit):
+            states += yield from self._one_pass(number, fusion=True, last=number == passes - 1, needed=not states)
+            if self.late() or (states and min(state.cost for state in states) > self.cost_limit):
                 break
-        return sorted(found, key=lambda state: rounded_cost(state.cost))
+        return sorted(states, key=lambda state: rounded_cost(state.cost))
 
-    def refined(self, found: list[State]) -> list[State]:
-        """Return the states of passes and what their refinement adds, cheapest first.
+    def refined(self, states: list[State]) -> list[State]:
+        """Return the states of all passes and of their refinement, cheapest first.
 
         Args:
-            found: The states, cheapest first.
+            states: Complete states of the passes, cheapest first.
         """
         s = self.settings
         if s.refine and not self.late():
             refinement = Refinement(self.expander, self.late)
-            found = sorted(refinement.run(found) + found, key=lambda state: rounded_cost(state.cost))
-            if found and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
-                found.insert(0, refinement.with_cache_reads(found[0]))
-            if found and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
-                found.insert(0, refinement.with_materialised(found[0]))
-        return found
+            states = sorted(refinement.run(states) + states, key=lambda state: rounded_cost(state.cost))
+            if states and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
+                states.insert(0, refinement.with_cache_reads(states[0]))
+            if states and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
+                states.insert(0, refinement.with_materialised(states[0]))
+        return states
 
     def late(self) -> bool:
         """Return whether the time budget has ended."""
@@ -112,49 +118,49 @@ class BeamSearch:
         return late
 
     def _one_pass(
-        self, number: int, *, members: bool, last: bool, needed: bool = True
+        self, number: int, *, fusion: bool, last: bool, needed: bool = True
     ) -> EvaluationCoroutine[list[State]]:
         """Return the complete states of a pass, cheapest first.
 
         Args:
-            number: Of the pass, -1 for the pre-pass.
-            members: Whether Funcs may be fused into the kernels of others.
-            last: Whether no pass follows.
-            needed: Whether something must be found even when the time is over: then the most promising state is
-                followed by the shortest way.
+            number: Number of the pass, -1 for the pre-pass.
+            fusion: Whether Funcs may be fused into reading kernels.
+            last: Whether it is the last pass.
+            needed: Whether the pass must return a state even after the deadline. It then completes the most promising
+                state the shortest way.
         """
-        decisions = self.expander.decider.decisions()
+        decisions = self.expander.enumerator.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
         children: list[Child] = []
-        beam = [self.expander.decider.start_state()]
+        beam = [self.expander.enumerator.start_state()]
         for decision in decisions:
             late = self.late()
             if late and not needed:
                 return []
             if late:
                 beam = beam[:1]
-            offers = self.expander.offers(beam, decision, self.frozen, members=members and not late, hurried=late)
+            offers = self.expander.offers(beam, decision, self.frozen, fusion=fusion and not late, provisional=late)
             if decision is not decisions[-1] and all(len(options) <= 1 for _, options in offers):
-                beam = self.expander.followed(offers, decision)
+                beam = self.expander.apply_only_options(offers, decision)
                 continue
             children = yield from self.expander.children(offers, decision, depth=number, size=self.settings.beam_size)
             if not children:
                 return []
             if decision is not decisions[-1]:
-                beam = self._pop(children, number, keep)
+                beam = self._select(children, number, keep)
         finished = self._cheapest(children, self.settings.beam_size)
         if finished and not last:
             self._bless(finished, number)
         return finished
 
     def _cheapest(self, children: Sequence[Child], count: int) -> list[State]:
-        """Return the cheapest states that are legal by the dear checks, too."""
+        """Return the cheapest states that pass the exact checks."""
         costs = all_comparable(np.array([c.cost for c in children]))
         ordered = (children[k].make() for k in np.argsort(costs, kind="stable").tolist())
-        return list(itertools.islice(filter(self._is_sound, ordered), count))
+        return list(itertools.islice(filter(self._passes_exact_checks, ordered), count))
 
-    def _pop(self, children: Sequence[Child], number: int, keep: float) -> list[State]:
-        """Return the states to expand: the cheapest, those of known structure made dearer (section 6.5)."""
+    def _select(self, children: Sequence[Child], number: int, keep: float) -> list[State]:
+        """Return the states to expand: the cheapest, with penalties for repeated structures (section 6.5)."""
         size = self.settings.beam_size
         order = itertools.count()
         costs = all_comparable(np.array([c.cost for c in children])).tolist()
@@ -165,51 +171,54 @@ class BeamSearch:
         seen: Counter[int] = Counter()
         chosen: list[State] = []
         while heap and len(chosen) < size:
-            cost, _, found = heapq.heappop(heap)
+            cost, _, entry = heapq.heappop(heap)
             if keep < 1 and heap and self.rng.random() >= keep:
                 continue
-            penalised = isinstance(found, State)
-            state = found if isinstance(found, State) else found.make()
-            if not penalised and not self._is_sound(state):
+            penalised = isinstance(entry, State)
+            state = entry if isinstance(entry, State) else entry.make()
+            if not penalised and not self._passes_exact_checks(state):
                 continue
             if not penalised and size > 1 and self.settings.passes > 1 and number >= 0:
-                times = self._times_met(state, number, seen)
-                if times > 1 and heap and cost * times > heap[0][0]:
-                    heapq.heappush(heap, (cost * times, next(order), state))
+                factor = self._cost_factor(state, number, seen)
+                if factor > 1 and heap and cost * factor > heap[0][0]:
+                    heapq.heappush(heap, (cost * factor, next(order), state))
                     continue
             chosen.append(state)
-        return chosen or self._cheapest(children, 1)  # where those that were not dropped proved illegal
+        return chosen or self._cheapest(children, 1)  # if all states that dropout kept are illegal
 
-    def _is_sound(self, state: State) -> bool:
-        """Whether the kernels that the last decision made are legal by the dear checks, too."""
-        return all(self.evaluator.is_sound(p.structure, p.params) for p in state.pieces if p.structure.spots)
+    def _passes_exact_checks(self, state: State) -> bool:
+        """Whether all kernels of a state pass the exact checks."""
+        return all(self.evaluator.passes_exact_checks(p.structure, p.params) for p in state.pieces if p.structure.spots)
 
-    def _times_met(self, state: State, number: int, seen: Counter[int]) -> int:
+    def _cost_factor(self, state: State, number: int, seen: Counter[int]) -> int:
+        """Return the penalty factor of a state: occurrences of its structure, and more if that is not blessed."""
         finer = self._hash(state, number + 1)
         seen[finer] += 1
-        times = seen[finer]
-        if number > 0 and self._hash(state, number - 1) not in self._good:
-            times += UNBLESSED_PENALTY
-        return times
+        factor = seen[finer]
+        if number > 0 and self._hash(state, number - 1) not in self._blessed:
+            factor += UNBLESSED_PENALTY
+        return factor
 
     def _hash(self, state: State, depth: int) -> int:
-        return state_key(state, self.expander.decider.places.layout, depth)
+        """Return the structural hash of a state to a depth."""
+        return state_key(state, self.expander.enumerator.places.layout, depth)
 
     def _bless(self, finished: list[State], number: int) -> None:
+        """Bless the structures of the best complete states and of their ancestors."""
         best = finished[0].cost
         for state in finished[: self.settings.beam_size]:
             if state.cost > BLESSED_WITHIN * best:
                 break
             current: State | None = state
             while current is not None:
-                self._good.add(self._hash(current, number))
+                self._blessed.add(self._hash(current, number))
                 current = current.parent
 
     def _freeze(self, best: State) -> None:
-        """Fix the decisions of all Funcs but the log2 N most costly ones (section 4)."""
+        """Pin the decisions of all Funcs except the log2 N most expensive ones (section 4)."""
         cost: dict[str, float] = {name: 0.0 for name in best.levels}
         for piece, seconds in zip(best.pieces, best.costs, strict=True):
             cost[piece.structure.func] += seconds
         names = sorted(cost, key=lambda n: (cost[n], n))
-        made = pinned_decisions(self.expander.decider.places, best)
-        self.frozen = {name: made[name] for name in names[: int(len(names) - math.log2(len(names)))]}
+        decisions = pinned_decisions(self.expander.enumerator.places, best)
+        self.frozen = {name: decisions[name] for name in names[: int(len(names) - math.log2(len(names)))]}

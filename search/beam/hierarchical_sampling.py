@@ -1,4 +1,4 @@
-"""Which candidates of a decision are looked at: log2 of every bucket of alike ones, or all (Anderson, section 3)."""
+"""Hierarchical sampling of a decision's options: log2 of every bucket, or all of them (Anderson, section 3)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Bools = NDArray[np.bool_]
 
 
 class BucketTable:
-    """Costs and legality of a list of options, as far as they are worked out.
+    """Costs and legality of a list of options, as far as they have been evaluated.
 
     Args:
-        options: The options; those of tilings are not made for this.
+        options: The options; those of `TileOptions` are not built.
     """
 
     def __init__(self, options: Sequence[Option]) -> None:
@@ -34,49 +34,50 @@ class BucketTable:
         self.cost: Floats = np.full(len(options), np.nan)
         self.legal = np.zeros(len(options), bool)
 
-    def fresh(self, positions: Ints) -> list[int]:
-        """Return those of some positions whose options are not known yet."""
-        found: list[int] = positions[np.isnan(self.cost[positions])].tolist()
-        return found
+    def missing(self, positions: Ints) -> list[int]:
+        """Return the given positions whose options have not been evaluated."""
+        missing: list[int] = positions[np.isnan(self.cost[positions])].tolist()
+        return missing
 
-    def wanted(self, fresh: Sequence[int]) -> list[Kernel]:
-        """Return the kernels to evaluate before the options at these positions are known."""
+    def requests(self, missing: Sequence[int]) -> list[Kernel]:
+        """Return the kernels to evaluate for the options at given positions."""
         if isinstance(self.options, TileOptions):
-            return [(self.options.structure, self.options.tilings[k]) for k in fresh]
-        return [(p.structure, p.params) for k in fresh for p in self.options[k].added]
+            return [(self.options.structure, self.options.tilings[k]) for k in missing]
+        return [(p.structure, p.params) for k in missing for p in self.options[k].added]
 
-    def collect(self, fresh: Sequence[int], evaluator: KernelEvaluator) -> None:
-        """Take over what was found for the options at these positions."""
-        if not fresh:
+    def record(self, missing: Sequence[int], evaluator: KernelEvaluator) -> None:
+        """Record costs and legality of the options at given positions from their evaluated kernels."""
+        if not missing:
             return
         if isinstance(self.options, TileOptions):
-            known, tilings = evaluator.verdicts(self.options.structure), self.options.tilings
-            found = [known[tilings[k]] for k in fresh]
-            self.cost[fresh] = [v.cost for v in found]
-            self.legal[fresh] = [not v.reason for v in found]
+            by_tiling, tilings = evaluator.verdicts(self.options.structure), self.options.tilings
+            verdicts = [by_tiling[tilings[k]] for k in missing]
+            self.cost[missing] = [v.cost for v in verdicts]
+            self.legal[missing] = [not v.reason for v in verdicts]
         else:
-            for k in fresh:
-                found = [evaluator.verdicts(p.structure)[p.params] for p in self.options[k].added]
-                self.cost[k] = sum(v.cost for v in found)
-                self.legal[k] = not any(v.reason for v in found)
-        self.cost[fresh] = np.where(np.isnan(self.cost[fresh]), np.inf, self.cost[fresh])  # pruned without being costed
+            for k in missing:
+                verdicts = [evaluator.verdicts(p.structure)[p.params] for p in self.options[k].added]
+                self.cost[k] = sum(v.cost for v in verdicts)
+                self.legal[k] = not any(v.reason for v in verdicts)
+        # Options that were pruned before they were costed count as evaluated.
+        self.cost[missing] = np.where(np.isnan(self.cost[missing]), np.inf, self.cost[missing])
 
 
 class _Draws:
-    """Random draws from the buckets of options: log2 of the size of each, all of those of one option.
+    """Random draws from buckets of options: log2 of the size of each bucket, at least one option.
 
     Args:
-        buckets: ``int64[options]``, number of each option's bucket, none left out.
-        rng: Source of randomness.
+        buckets: ``int64[options]``, bucket of each option, numbered without gaps.
+        rng: Random generator.
 
     Attributes:
-        sizes: ``int64[buckets]``.
+        sizes: ``int64[buckets]``, options of each bucket.
     """
 
     def __init__(self, buckets: Ints, rng: np.random.Generator) -> None:
         self.sizes = np.bincount(buckets)
         shuffled = np.argsort(rng.random(len(buckets)))
-        small = np.uint16 if len(self.sizes) < 1 << 16 else np.int64  # small numbers are sorted digit by digit
+        small = np.uint16 if len(self.sizes) < 1 << 16 else np.int64  # NumPy sorts 16-bit integers by radix
         by_bucket = np.argsort(buckets[shuffled].astype(small), kind="stable")
         self._positions: Ints = shuffled[by_bucket]  # in random order within each bucket
         self._buckets = buckets[self._positions]
@@ -86,40 +87,41 @@ class _Draws:
         self._to = self._from + np.maximum(np.log2(self.sizes).astype(np.int64), 1)
 
     @property
-    def some(self) -> bool:
-        """Whether there is more to draw."""
+    def remaining(self) -> bool:
+        """Whether there are options left to draw."""
         return bool((self._from < self._to).any())
 
     def drawn(self) -> Ints:
-        """Return the positions of the options that are drawn now, bucket by bucket."""
+        """Return the positions of the current draw, bucket by bucket."""
         self._now = _ranges(self._from, self._to)
         return self._positions[self._now]
 
-    def ahead(self) -> Ints:
-        """Return the same and those that come next where others proved illegal: as many again as were drawn so far.
+    def with_likely(self) -> Ints:
+        """Return the positions of the current draw and of likely further draws, to evaluate them in one batch.
 
-        Where few options are legal they are drawn a few at a time, and small batches cost almost as much as large ones.
+        A bucket with illegal options is drawn a few options at a time. As many further ones are added as it has drawn
+        so far, since a small batch takes almost as long as a large one.
         """
         again = (self._from > self._begin) & (self._to > self._from)
         beyond = np.minimum(self._to + np.where(again, self._to - self._begin, 0), self._end)
         return self._positions[_ranges(self._from, beyond)]
 
     def next(self, legal: Bools) -> None:
-        """Draw others instead of those that are not legal."""
-        found = np.bincount(self._buckets[self._now[legal]], minlength=len(self.sizes))
-        missing = self._to - self._from - found
+        """Replace the illegal options of the current draw by the next ones of their buckets."""
+        accepted = np.bincount(self._buckets[self._now[legal]], minlength=len(self.sizes))
+        missing = self._to - self._from - accepted
         self._from = self._to
         self._to = np.minimum(self._to + missing, self._end)
 
 
 def _gathered(tables: Sequence[BucketTable]) -> tuple[Bools, Bools]:
-    """Return which options of all tables are known, and which of these are legal."""
+    """Return masks over the options of all tables: evaluated, and legal."""
     cost = np.concatenate([t.cost for t in tables])
     return ~np.isnan(cost), np.concatenate([t.legal for t in tables])
 
 
 def _by_table(positions: Ints, first: Ints) -> list[Ints]:
-    """Return positions among the options of all tables as positions in each, in the same order.
+    """Return positions in the concatenated tables as positions in each table, in the same order.
 
     Args:
         positions: ``int64[N]``.
@@ -132,29 +134,29 @@ def _by_table(positions: Ints, first: Ints) -> list[Ints]:
 
 
 def _ranges(start: Ints, end: Ints) -> Ints:
-    """Return all numbers from each start to before the end that belongs to it, one range after the other."""
+    """Return the concatenation of the half-open ranges from ``start`` to ``end``."""
     count = end - start
-    found: Ints = np.arange(count.sum()) + np.repeat(start - (np.cumsum(count) - count), count)
-    return found
+    numbers: Ints = np.arange(count.sum()) + np.repeat(start - (np.cumsum(count) - count), count)
+    return numbers
 
 
 @dataclass
 class BucketSampler:
-    """Chooses options for all states of a step together, so that their kernels are evaluated in large batches.
+    """Samples the options of all states in a step, so that their kernels are evaluated in large batches.
 
     Args:
         evaluator: Costs kernels.
-        decider: Groups tilings.
-        rng: Source of randomness.
+        enumerator: Assigns tilings to buckets.
+        rng: Random generator.
     """
 
     evaluator: KernelEvaluator
-    decider: OptionEnumerator
+    enumerator: OptionEnumerator
     rng: np.random.Generator
     _tiles: dict[KernelSketch, BucketTable] = field(default_factory=dict)
 
     def table(self, options: Sequence[Option]) -> BucketTable:
-        """Return the table of some options; states with the same untiled kernel share it."""
+        """Return the table of a list of options; states with the same untiled kernel share it."""
         if not isinstance(options, TileOptions) or len(options) == 1:
             return BucketTable(options)
         if options.structure not in self._tiles:
@@ -164,11 +166,11 @@ class BucketSampler:
     def accept(
         self, offered: Sequence[tuple[Sequence[Option], Sequence[Kernel]]], depth: int
     ) -> EvaluationCoroutine[list[tuple[BucketTable, Ints]]]:
-        """Return for each state the table of its options and the positions of those that are looked at and legal.
+        """Return for each state the table of its options and the positions of the legal ones in the sample.
 
         Args:
-            offered: Options of each state, and the kernels that they replace if these have not been looked at.
-            depth: Layers of structure by which options are told apart: the number of the pass.
+            offered: Options of each state, and the replaced kernels that have not been costed.
+            depth: Depth of the structural hash that defines buckets: the number of the pass.
         """
         if not offered:
             return []
@@ -179,19 +181,20 @@ class BucketSampler:
             chosen = [p[t.legal[p]] for t, p in zip(tables, every, strict=True)]
         else:
             chosen = yield from self._sampled(tables, [options for options, _ in offered], depth)
-        without = [k for k, positions in enumerate(chosen) if not len(positions)]
-        before = [kernel for k in without for kernel in offered[k][1]]
-        if before:
-            yield before
-        for k in without:
+        empty = [k for k, positions in enumerate(chosen) if not len(positions)]
+        uncosted = [kernel for k in empty for kernel in offered[k][1]]
+        if uncosted:
+            yield uncosted
+        for k in empty:
             options, replaced = offered[k]
-            if all(self.evaluator.may_stay(*kernel) for kernel in replaced):
+            if all(self.evaluator.may_keep(*kernel) for kernel in replaced):
                 chosen[k] = self._last_resort(tables[k], options)
         return list(zip(tables, chosen, strict=True))
 
     def _sampled(
         self, tables: Sequence[BucketTable], offered: Sequence[Sequence[Option]], depth: int
     ) -> EvaluationCoroutine[list[Ints]]:
+        """Return the positions of the legal options in the sample, for each state."""
         sizes = np.array([len(options) for options in offered])
         first = np.cumsum(sizes) - sizes
         buckets = []
@@ -203,44 +206,44 @@ class BucketSampler:
         for power, n in Counter((np.frexp(draws.sizes)[1] - 1).tolist()).items():
             self.evaluator.counts.buckets[1 << power] += n
         accepted: list[Ints] = []
-        known, legal = _gathered(tables)
-        while draws.some:
+        evaluated, legal = _gathered(tables)
+        while draws.remaining:
             drawn = draws.drawn()
-            if not known[drawn].all():
-                yield from self._evaluate(tables, _by_table(draws.ahead(), first))
-                known, legal = _gathered(tables)
+            if not evaluated[drawn].all():
+                yield from self._evaluate(tables, _by_table(draws.with_likely(), first))
+                evaluated, legal = _gathered(tables)
             accepted.append(drawn[legal[drawn]])
             draws.next(legal[drawn])
         return _by_table(np.concatenate(accepted), first)
 
     def _buckets(self, options: Sequence[Option], depth: int) -> Ints:
-        """Return the number of each option's bucket; inlining stands by itself."""
+        """Return the bucket of each option; inlining is a bucket of its own."""
         if isinstance(options, TileOptions):
-            return self.decider.tile_buckets(options, depth)
+            return self.enumerator.tile_buckets(options, depth)
         numbers: dict[object, int] = {}
-        found = []
+        buckets = []
         for o in options:
             key: object = "inline"
             if o.kind != "inline":
-                key = (o.kind, *(p.layer(self.decider.places.layout, depth) for p in o.added)) if depth >= 0 else ""
-            found.append(numbers.setdefault(key, len(numbers)))
-        return np.array(found, np.int64)
+                key = (o.kind, *(p.layer(self.enumerator.places.layout, depth) for p in o.added)) if depth >= 0 else ""
+            buckets.append(numbers.setdefault(key, len(numbers)))
+        return np.array(buckets, np.int64)
 
     def _evaluate(self, tables: Sequence[BucketTable], positions: Sequence[Ints]) -> EvaluationCoroutine[None]:
-        """Look at some options of each table; states may share a table."""
-        asked: dict[BucketTable, list[Ints]] = {}
+        """Evaluate options of each table by their positions; states may share a table."""
+        requested: dict[BucketTable, list[Ints]] = {}
         for table, p in zip(tables, positions, strict=True):
             if len(p):
-                asked.setdefault(table, []).append(p)
-        fresh = {t: t.fresh(p[0] if len(p) == 1 else distinct(np.concatenate(p))) for t, p in asked.items()}
-        yield [w for t, f in fresh.items() for w in t.wanted(f)]
-        for t, f in fresh.items():
-            t.collect(f, self.evaluator)
+                requested.setdefault(table, []).append(p)
+        missing = {t: t.missing(p[0] if len(p) == 1 else distinct(np.concatenate(p))) for t, p in requested.items()}
+        yield [w for t, f in missing.items() for w in t.requests(f)]
+        for t, f in missing.items():
+            t.record(f, self.evaluator)
 
     def _last_resort(self, table: BucketTable, options: Sequence[Option]) -> Ints:
-        """Where every option is pruned: computing at root is never wrong, only slow."""
+        """Return the options at root although they are pruned: a root kernel is always legal, if slow."""
         tiles = isinstance(options, TileOptions)
         placed = [k for k in range(len(options)) if tiles or options[k].kind == "root"]
-        self.evaluator.evaluate(table.wanted(placed))  # what pruned ones cost, too
-        table.collect(placed, self.evaluator)
+        self.evaluator.evaluate(table.requests(placed))  # pruned ones as well
+        table.record(placed, self.evaluator)
         return np.array([k for k in placed if math.isfinite(table.cost[k])], np.int64)

@@ -1,9 +1,8 @@
-"""Random complete states of the search: uniform over kinds of location, then over their tilings.
+"""Random complete states: uniform over kinds of compute locations, then over options of a kind.
 
-Every decision that a search would take is taken at random among the options it would look at, so that what the search
-can reach is what fuzzing and the checks of the features see. Options of doubtful use (idle lanes, much computed again)
-stay in; those that no legal schedule has, or whose register tiles grow beyond what lowering unrolls, are rejected. Both
-follow from how a kernel is laid out, so nothing is costed.
+Each decision is random among the options of a search, so fuzzing and feature checks cover the search space. Slow
+options (idle lanes, recomputation) are included. Options without a legal schedule, or with register tiles too large to
+unroll, are rejected. Both depend on the layout of a kernel alone, so nothing is costed.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from autosched.search.space.decisions import Option, TileOptions
 from autosched.search.space.option_enumeration import OptionEnumerator
 
 TRIES = 12
-"""Options of the chosen kind that are looked at before the Func is computed at root."""
+"""Options of the chosen kind to try before the Func is computed at root."""
 CHECKED = ("inline", "block", "thread")
-"""Kinds whose kernels the scalar checks look at too: what registers hold must be read at constant indices."""
+"""Kinds of options whose kernels need the exact checks: register tiles must be read at constant indices."""
 VARIED = 0.5
-"""Share of the tiles that are aligned, and of the kernels that copy a source."""
+"""Share of aligned tiles, and of kernels with a cache read."""
 
 
 @dataclass
@@ -40,58 +39,54 @@ class RandomStates:
     """Draws complete states of one search space.
 
     Args:
-        evaluator: Knows pipeline, target and what is tried.
-        varied: Whether tiles in shared memory are aligned and sources copied at random.
-        decider: Of searches with the same evaluator; a new one if left out.
+        evaluator: Evaluator of the pipeline's kernels.
+        varied: Whether tile alignments and cache reads are random as well.
+        enumerator: Enumerator of a search with the same evaluator; a new one if left out.
 
     Attributes:
-        chosen: Options taken, by kind.
-        offered: Decisions in which a kind was on offer.
-        rejected: Options that were drawn and not taken, by verdict; states that turned out illegal, by reason.
+        chosen: Chosen options by kind.
+        offered: Decisions with an option of a kind, by kind.
+        rejected: Rejected options and illegal states, by reason.
     """
 
     evaluator: KernelEvaluator
     varied: bool = False
-    decider: InitVar[OptionEnumerator | None] = None
+    enumerator: InitVar[OptionEnumerator | None] = None
     chosen: Counter[str] = field(default_factory=Counter)
     offered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
-    _decider: OptionEnumerator = field(init=False)
+    _enumerator: OptionEnumerator = field(init=False)
     _reasons: dict[tuple[KernelSketch, Params], str] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, decider: OptionEnumerator | None) -> None:
-        self._decider = decider or OptionEnumerator(self.evaluator)
+    def __post_init__(self, enumerator: OptionEnumerator | None) -> None:
+        self._enumerator = enumerator or OptionEnumerator(self.evaluator)
 
     def draw(self, rng: np.random.Generator) -> State:
-        """Return a complete state; it may still break a rule that only the scalar checks know. Its cost is NaN."""
-        state = self._decider.start_state()
-        for decision in self._decider.decisions():
-            self._decider.prefetch([state], decision)
-            options = self._decider.options(state, decision)
+        """Return a complete state with cost NaN; the exact checks of whole schedules may still reject it."""
+        state = self._enumerator.start_state()
+        for decision in self._enumerator.decisions():
+            self._enumerator.prefetch([state], decision)
+            options = self._enumerator.options(state, decision)
             if len(options):
-                state = self._decider.after(state, decision, self._choose(options, rng), costed=False)
+                state = self._enumerator.apply_option(state, decision, self._choose(options, rng), costed=False)
         return state
 
     def draw_legal(self, rng: np.random.Generator, tries: int = TRIES) -> tuple[State, Schedule] | None:
-        """Return a complete state and its schedule, which `autosched.schedule.legality.validate` accepts.
-
-        Returns:
-            None if there was no legal one in so many tries.
-        """
+        """Return a complete state and its legal schedule; None if none of ``tries`` states is legal."""
         for _ in range(tries):
             state = self.draw(rng)
             if self.varied:
                 state = self._with_other_tiles(state, rng)
             schedule = schedule_of(self.evaluator, state)
-            found = violations(self.evaluator.bound, schedule, self.evaluator.target)
-            if not found:
+            reasons = violations(self.evaluator.bound, schedule, self.evaluator.target)
+            if not reasons:
                 return state, schedule
-            self.rejected[f"illegal: {found[0]}"] += 1
+            self.rejected[f"illegal: {reasons[0]}"] += 1
         return None
 
     def _with_other_tiles(self, state: State, rng: np.random.Generator) -> State:
-        """Return a complete state with tiles aligned and sources copied at random, where that is legal."""
-        stager = CacheReadSearch(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+        """Return a complete state with random tile alignments and cache reads, where these are legal."""
+        cache_reads = CacheReadSearch(self.evaluator, self._enumerator, Retiler(self.evaluator, self._enumerator))
         pieces = []
         for piece in state.pieces:
             structure, params = piece.structure, piece.params
@@ -99,10 +94,10 @@ class RandomStates:
                 if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
                     multiple = int(rng.choice((2, 4, 8)))
                     aligned = TileAlignment(multiple, int(rng.integers(multiple)))
-                    structure = self._decider.places.one(with_alignment(structure, spot.func, aligned))
-            sources = stager.sources(structure)
+                    structure = self._enumerator.places.one(with_alignment(structure, spot.func, aligned))
+            sources = cache_reads.sources(structure)
             if sources and rng.random() < VARIED:
-                variants = stager.variants((structure, params), sources[int(rng.integers(len(sources)))])
+                variants = cache_reads.variants((structure, params), sources[int(rng.integers(len(sources)))])
                 if variants:
                     structure, params = variants[int(rng.integers(len(variants)))]
             other = PartialKernel(structure, params, tiled=True)
@@ -110,7 +105,7 @@ class RandomStates:
         return replace(state, pieces=tuple(pieces))
 
     def _choose(self, options: Sequence[Option], rng: np.random.Generator) -> Option:
-        """Draw a kind of location, then one of its options; a tiling is of one kind with the others."""
+        """Draw a kind of option, then one of its options; all tilings are one kind."""
         if isinstance(options, TileOptions):
             of_kind = {"tile": list(range(len(options)))}
         else:
@@ -134,22 +129,22 @@ class RandomStates:
         return fallback
 
     def _verdict(self, option: Option) -> str:
-        """Return why an option cannot stay in, empty if it can."""
+        """Return the reason to reject an option, empty if there is none."""
         for rule in (self._early, self._illegal) if option.kind in CHECKED else (self._early,):
             for piece in option.added:
-                if found := rule(piece):
-                    return found
+                if reason := rule(piece):
+                    return reason
         return ""
 
     def _early(self, piece: PartialKernel) -> str:
-        """Return why a search prunes a kernel before it is costed; empty if it does not."""
+        """Return the early pruning reason of a kernel, empty if there is none."""
         key = piece.structure, piece.params
         if key not in self._reasons:
             self._reasons[key] = self.evaluator.early_reason(*key)
         return self._reasons[key]
 
     def _illegal(self, piece: PartialKernel) -> str:
-        """Return the first rule that a kernel breaks, as far as it is decided; empty if it breaks none."""
+        """Return the first legality rule that a kernel breaks so far, empty if it breaks none."""
         kernel, plan = planned_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
-        found = kernel_violations(self.evaluator.bound, kernel, self.evaluator.target, plan)
-        return f"illegal: {found[0]}" if found else ""
+        reasons = kernel_violations(self.evaluator.bound, kernel, self.evaluator.target, plan)
+        return f"illegal: {reasons[0]}" if reasons else ""

@@ -1,4 +1,4 @@
-"""A partly scheduled pipeline: the kernels decided so far."""
+"""States of the beam: partial schedules, as the kernels decided so far."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Params = tuple[int, ...]
 
 @dataclass(slots=True, eq=False)
 class PartialKernel:
-    """A kernel of a state, shared by all states that have it; not changed but for what it remembers.
+    """A kernel of a state, shared by all states that contain it; immutable apart from its caches.
 
     Attributes:
-        structure: What it computes where.
+        structure: Its sketch.
         params: Tile sizes.
-        tiled: Whether the root's tile is chosen yet.
-        layers: Hash of what it looks like, by depth, as far as it was asked for.
-        sources: The Funcs that it reads, once this was asked for (`OptionEnumerator.replaced`).
+        tiled: Whether the tiling of the root is decided.
+        layers: Cached structural hashes by depth.
+        sources: Cached Funcs that it reads (`OptionEnumerator.replaced_kernels`).
     """
 
     structure: KernelSketch
@@ -37,24 +37,24 @@ class PartialKernel:
     sources: frozenset[str] | None = field(default=None, repr=False)
 
     def layer(self, layout: Callable[[KernelSketch], TileColumns], depth: int) -> int:
-        """Return a hash of what the kernel looks like down to a depth (see `layer_key`)."""
-        found = self.layers.get(depth)
-        if found is None:
-            found = self.layers[depth] = hash(layer_key(self, layout(self.structure), depth))
-        return found
+        """Return the structural hash of the kernel to a depth (see `layer_key`)."""
+        key = self.layers.get(depth)
+        if key is None:
+            key = self.layers[depth] = hash(layer_key(self, layout(self.structure), depth))
+        return key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """Kernels decided so far, their predicted time, and how they came about.
+    """Kernels decided so far, with their predicted time.
 
     Attributes:
         pieces: The kernels.
         costs: Predicted seconds of each.
-        levels: Level of every Func that has a place.
-        cost: Predicted seconds, the sum over the pieces.
-        steps: Decisions made.
-        parent: The state this one was made from.
+        levels: Level of every Func whose compute location is decided.
+        cost: Predicted seconds, the sum over the kernels.
+        steps: Number of decisions made.
+        parent: The state before the last decision.
     """
 
     pieces: tuple[PartialKernel, ...]
@@ -66,10 +66,10 @@ class State:
 
 
 def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[object, ...]:
-    """Return what a kernel looks like down to a depth, as `autosched.schedule.io.structural_hash` layers it.
+    """Return the structure of a kernel to a depth, as `autosched.schedule.io.structural_hash` defines it.
 
-    Depth 0 is the placement, 1 adds which loops have more than one iteration, 2 the extents of the blocks' tiles, 3 the
-    threads of the root, 4 and more everything.
+    Depth 0 is the compute locations. Depth 1 adds which loops have more than one iteration, and depth 2 the tiles of
+    blocks. Depth 3 adds the threads of the root, depth 4 and more everything.
     """
     placement, enclosing = _placement(piece.structure)
     key: tuple[object, ...] = (placement,)
@@ -85,21 +85,21 @@ def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[ob
 
 @lru_cache(maxsize=1 << 14)
 def _placement(s: KernelSketch) -> tuple[int, int]:
-    """Return hashes of what a kernel computes where, and of the loops that its Members are in."""
+    """Return hashes of a kernel's levels and hosts, and of the loops that enclose its fused producers."""
     where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.spots), s.inlined))
     return where, hash(tuple((p.enclosing, p.each_term) for p in s.spots))
 
 
 def tiling_buckets(tilings: Ints, layout: TileColumns, depth: int) -> Ints:
-    """Return a number for each tiling of one kernel, the same for those with equal `layer_key`.
+    """Return the bucket of each tiling of one kernel: tilings with equal `layer_key` share one.
 
     Args:
         tilings: ``int64[N, columns]``.
-        layout: What the columns are.
-        depth: Layers of what kernels look like.
+        layout: Meaning of the columns.
+        depth: Depth of `layer_key`.
 
     Returns:
-        ``int64[N]``, numbered as they are met.
+        ``int64[N]``, numbered in order of first occurrence.
     """
     threads, serial = tilings[:, layout.root_threads], tilings[:, layout.root_serial]
     layers = [tilings > 1, threads * serial, threads, tilings][: max(depth, 0)]
@@ -108,17 +108,17 @@ def tiling_buckets(tilings: Ints, layout: TileColumns, depth: int) -> Ints:
     _, first, which = unique_rows(np.concatenate(layers, axis=1))
     number = np.empty_like(first)
     number[np.argsort(first)] = np.arange(len(first))
-    found: Ints = number[which]
-    return found
+    buckets: Ints = number[which]
+    return buckets
 
 
 def state_key(state: State, layout: Callable[[KernelSketch], TileColumns], depth: int) -> int:
-    """Return a number for the decisions made and what a state's kernels look like, whatever their order.
+    """Return a hash of a state's kernels, independent of their order, and of its number of decisions.
 
     Args:
         state: The state.
-        layout: What the columns of a structure's parameters are.
-        depth: Layers of what kernels look like (see `layer_key`).
+        layout: Returns the columns of a sketch's tile sizes.
+        depth: Depth of `layer_key`.
     """
     keys = [p.layers[depth] if depth in p.layers else p.layer(layout, depth) for p in state.pieces]
     return hash((state.steps, frozenset(keys)))

@@ -1,4 +1,4 @@
-"""From complete states to schedules."""
+"""Conversion of complete states to schedules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 
 
 def schedule_of(evaluator: KernelEvaluator, state: State) -> Schedule:
-    """Return the schedule of a complete state, kernels in an order in which producers come first."""
+    """Return the schedule of a complete state, with kernels in topological order."""
     pieces = ordered(evaluator, state)
     kernels = [build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in pieces]
     return Schedule.for_pipeline(evaluator.bound, kernels)
@@ -29,8 +29,8 @@ def ordered(evaluator: KernelEvaluator, state: State) -> list[PartialKernel]:
 def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:
     """Yield distinct legal schedules with their states, in the order of the states.
 
-    The scalar checks have the last word: those of the search are the same rules on arrays, but look at a few blocks
-    only. Illegal states are rare, and counted among the pruned ones.
+    The exact checks decide: a search applies the same rules to arrays of candidates, but to a few blocks only. Illegal
+    states are rare; they are counted as pruned.
     """
     seen: set[Schedule] = set()
     for state in states:
@@ -38,8 +38,8 @@ def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator
         if schedule in seen:
             continue
         seen.add(schedule)
-        found = violations(evaluator.bound, schedule, evaluator.target)
-        if found:
-            evaluator.counts.pruned[f"illegal in the end: {found[0]}"] += 1
+        reasons = violations(evaluator.bound, schedule, evaluator.target)
+        if reasons:
+            evaluator.counts.pruned[f"illegal in the end: {reasons[0]}"] += 1
             continue
         yield schedule, state

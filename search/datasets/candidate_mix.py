@@ -173,7 +173,7 @@ class CandidateGenerator:
 
     def _states(self) -> Iterator[Schedule]:
         self._evaluator.settings = SearchSettings()
-        states = RandomStates(self._evaluator, varied=self._has_shared_memory, decider=self._decider)
+        states = RandomStates(self._evaluator, varied=self._has_shared_memory, enumerator=self._decider)
         rng = self._rng(1)
         while (drawn := states.draw_legal(rng)) is not None:
             yield drawn[1]

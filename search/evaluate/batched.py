@@ -1,4 +1,4 @@
-"""Searches that say which kernels they must know next, so that several can go on side by side and share batches."""
+"""Searches as coroutines that yield evaluation requests, so that concurrent searches share evaluation batches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from autosched.search.evaluate.evaluator import KernelEvaluator, Params
 T = TypeVar("T")
 Kernel = tuple[KernelSketch, Params]
 EvaluationCoroutine = Generator[Iterable[Kernel], None, T]
-"""Something that yields the kernels whose verdicts it needs before it can go on, and returns its result in the end."""
+"""Coroutine that yields the kernels it needs verdicts of, resumes once these are evaluated, and returns a result."""
 
 
 def prepend_requests(others: Sequence[Kernel], search: EvaluationCoroutine[T]) -> EvaluationCoroutine[T]:
-    """Do what a search does, and ask for some other kernels with the first that it asks for."""
+    """Run ``search``, adding ``others`` to its first evaluation request so that both share a batch."""
     try:
         first = next(search)
     except StopIteration as end:
@@ -33,24 +33,24 @@ def run_search(evaluator: KernelEvaluator, search: EvaluationCoroutine[T]) -> T:
 
 
 def run_batched(evaluator: KernelEvaluator, searches: Sequence[EvaluationCoroutine[T]]) -> list[T]:
-    """Return the results of some searches, all of which go one step before any goes the next.
+    """Return the results of several searches, run in lockstep.
 
-    What they ask for in a step is evaluated in one batch, as small batches cost almost as much as large ones. Kernels
-    that are pruned without being costed cost NaN (`KernelEvaluator.verdicts`).
+    The requests of all searches in one step are one batch, since a small batch takes almost as long as a large one.
+    Kernels that are pruned before they are costed cost NaN (`KernelEvaluator.verdicts`).
 
     Args:
         evaluator: Costs the kernels.
-        searches: Not begun yet.
+        searches: Searches that have not been started.
     """
     results: dict[int, T] = {}
     running = dict(enumerate(searches))
     while running:
-        wanted: list[Kernel] = []
+        requests: list[Kernel] = []
         for number, search in list(running.items()):
             try:
-                wanted += next(search)
+                requests += next(search)
             except StopIteration as end:
                 results[number] = end.value
                 del running[number]
-        evaluator.evaluate(wanted, prune=True)
+        evaluator.evaluate(requests, prune=True)
     return [results[number] for number in range(len(searches))]

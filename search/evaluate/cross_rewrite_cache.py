@@ -1,7 +1,7 @@
-"""Kernels that are the same in several ways of computing one pipeline, so that they are costed once for all.
+"""Cache of values by kernel, shared between the rewrites of one pipeline.
 
-A reduction in pieces changes its own Func and adds others. Most kernels have neither, and what the search of one way
-has found out about them holds in the others.
+An rfactor changes the Func of the reduction and adds a few more. Most kernels contain none of these, so their verdicts
+hold in every rewrite.
 """
 
 from __future__ import annotations
@@ -14,47 +14,48 @@ from autosched.analysis.expressions.hash_consing import node_key
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.lang.expr import children, postorder
 
-Known = TypeVar("Known")
+Value = TypeVar("Value")
 
 
-class CrossRewriteCache(Generic[Known]):
-    """Something known of each structure, one object for all pipelines in which the structure computes the same."""
+class CrossRewriteCache(Generic[Value]):
+    """Maps each kernel to one object, shared by all pipelines in which the kernel computes the same."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._known: dict[Hashable, Known] = {}
+        self._func_ids: dict[Hashable, int] = {}
+        self._values: dict[Hashable, Value] = {}
 
-    def functions(self, bound: BoundPipeline) -> dict[str, int]:
-        """Return a number for each Func of a pipeline, equal for those of all pipelines that compute the same."""
+    def func_ids(self, bound: BoundPipeline) -> dict[str, int]:
+        """Return the id of each Func of a pipeline; Funcs of two pipelines that compute the same have equal ids."""
         return {
-            name: self._numbers.setdefault(_described(bound, func), len(self._numbers))
+            name: self._func_ids.setdefault(_func_key(bound, func), len(self._func_ids))
             for name, func in bound.funcs.items()
         }
 
-    def shared(self, structure: KernelSketch, functions: dict[str, int], own: Known) -> Known:
-        """Return what is known of a structure.
+    def shared(self, structure: KernelSketch, func_ids: dict[str, int], default: Value) -> Value:
+        """Return the cached value of a kernel.
 
         Args:
-            structure: The structure.
-            functions: Numbers of its pipeline's Funcs, from `functions`.
-            own: What is known from now on, if nothing was.
+            structure: The kernel.
+            func_ids: Ids of its pipeline's Funcs, from `func_ids`.
+            default: Value to cache if there is none.
         """
         inside = {s.func for s in structure.stages} | {s.func for s in structure.spots} | structure.inlined
-        if not inside <= functions.keys():  # copies of sources are no Funcs of the pipeline
-            return own
-        in_order = tuple(number for name, number in functions.items() if name in inside)
-        return self._known.setdefault((structure, in_order), own)
+        if not inside <= func_ids.keys():  # cache reads have no ids
+            return default
+        in_order = tuple(number for name, number in func_ids.items() if name in inside)
+        return self._values.setdefault((structure, in_order), default)
 
 
-def _described(bound: BoundPipeline, func: BoundFunc) -> Hashable:
-    """Return everything about a Func that features and checks of a kernel with it go by."""
+def _func_key(bound: BoundPipeline, func: BoundFunc) -> Hashable:
+    """Return everything about a Func that features and checks of its kernels depend on."""
     return (
         func.name, func.dims, func.dtypes, func.region, func.fixed, func.is_output, func.undefined, func.consumers,
-        func.boundary, func.within, tuple(_stage(bound, s) for s in func.stages),
+        func.boundary, func.within, tuple(_stage_key(bound, s) for s in func.stages),
     )  # fmt: skip
 
 
-def _stage(bound: BoundPipeline, stage: BoundStage) -> Hashable:
+def _stage_key(bound: BoundPipeline, stage: BoundStage) -> Hashable:
+    """Return everything about a stage that features and checks depend on; expressions are numbered in postorder."""
     numbers: dict[int, int] = {}
     lines: list[Hashable] = []
     for node in postorder((*stage.values, *stage.indices), numbers):
@@ -62,12 +63,12 @@ def _stage(bound: BoundPipeline, stage: BoundStage) -> Hashable:
         operands = [numbers[id(c)] for c in children(node)]
         lines.append((node_key(node, lambda source: stage.names.get(id(source), source.name)), *operands))
     roots = tuple(numbers[id(e)] for e in (*stage.values, *stage.indices))
-    sources = tuple(_layout(bound, name) for name in stage.sources)
+    sources = tuple(_layout_key(bound, name) for name in stage.sources)
     return stage.loops, stage.associative, stage.owns_point, stage.combine, roots, tuple(lines), sources
 
 
-def _layout(bound: BoundPipeline, source: str) -> Hashable:
-    """Return how an array that is read lies in memory."""
+def _layout_key(bound: BoundPipeline, source: str) -> Hashable:
+    """Return the memory layout of a source."""
     if source in bound.inputs:
         return bound.inputs[source]
     func = bound.funcs[source]

@@ -1,4 +1,4 @@
-"""Costs and legality of kernels, each worked out once: candidates with one structure are a batch."""
+"""Cached costs and legality of kernels; candidates with one sketch are evaluated in batches."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 ALIGNMENT = 64
-"""Tiles that agree modulo this lie alike to the steps of floor divisions, whose divisors are small powers of two."""
+"""Tiles that agree modulo this are alike for floor divisions, whose divisors are small powers of two."""
 
 
 @dataclass
 class Counts:
-    """What a search did.
+    """Statistics of a search.
 
     Attributes:
-        kernels: Distinct kernels that were costed.
-        asked: Kernels asked for, those found in the cache included.
+        kernels: Distinct kernels that were evaluated.
+        requested: Kernels requested, cache hits included.
         batches: Calls of the featurizer.
         considered: Candidates by kind of decision.
-        pruned: Candidates left out, by reason.
-        buckets: Buckets of alike candidates, by the number of candidates in them (rounded down to a power of two).
+        pruned: Pruned candidates by reason.
+        buckets: Buckets of candidates by size, rounded down to a power of two.
         seconds: Time by activity.
     """
 
     kernels: int = 0
-    asked: int = 0
+    requested: int = 0
     batches: int = 0
     considered: Counter[str] = field(default_factory=Counter)
     pruned: Counter[str] = field(default_factory=Counter)
@@ -56,8 +56,8 @@ class Counts:
 
     @property
     def hit_rate(self) -> float:
-        """Share of the kernels asked for that were known."""
-        return 1 - self.kernels / self.asked if self.asked else 0.0
+        """Share of cache hits among the requested kernels."""
+        return 1 - self.kernels / self.requested if self.requested else 0.0
 
     @property
     def mean_batch(self) -> float:
@@ -66,7 +66,12 @@ class Counts:
 
 
 class KernelVerdict(NamedTuple):
-    """What is known of one kernel: predicted seconds, and the reason it is pruned (empty if it is not)."""
+    """Verdict on one kernel.
+
+    Attributes:
+        cost: Predicted seconds; NaN if it was pruned before it was costed.
+        reason: Reason for pruning, empty if it is not pruned.
+    """
 
     cost: float
     reason: str
@@ -75,20 +80,22 @@ class KernelVerdict(NamedTuple):
 Verdicts = dict[Params, KernelVerdict]
 
 
-class _Known(dict[KernelSketch, Verdicts]):
-    """Verdicts by structure; those of structures that other ways have, too, are theirs."""
+class _VerdictCache(dict[KernelSketch, Verdicts]):
+    """Verdicts by sketch, shared with other rewrites where the kernel computes the same."""
 
-    def __init__(self, alike: CrossRewriteCache[Verdicts] | None, bound: BoundPipeline) -> None:
-        self._alike = alike
-        self._functions = {} if alike is None else alike.functions(bound)
+    def __init__(self, shared_cache: CrossRewriteCache[Verdicts] | None, bound: BoundPipeline) -> None:
+        self._shared_cache = shared_cache
+        self._func_ids = {} if shared_cache is None else shared_cache.func_ids(bound)
 
     def __missing__(self, structure: KernelSketch) -> Verdicts:
-        own: Verdicts = {}
-        found = self[structure] = own if self._alike is None else self._alike.shared(structure, self._functions, own)
-        return found
+        verdicts: Verdicts = {}
+        if self._shared_cache is not None:
+            verdicts = self._shared_cache.shared(structure, self._func_ids, verdicts)
+        self[structure] = verdicts
+        return verdicts
 
 
-TOO_MANY_READS = KernelVerdict(float("inf"), "inlining reads too much at one point")
+TOO_MANY_READS = KernelVerdict(float("inf"), "too many loads at one point because of inlining")
 
 
 @dataclass
@@ -96,14 +103,15 @@ class KernelEvaluator:
     """Costs kernels of one bound pipeline.
 
     Args:
-        bound: The pipeline; scans over rows have one step in the one that is kept.
+        bound: The pipeline; the attribute has one step of each scan over rows.
         target: Device limits.
-        model: Predicts times.
+        model: Cost model.
         settings: Pruning rules.
-        counts: What was done.
-        uneven: The new THREAD Member of structures where its reads may not become constant by unrolling.
-        like: Costs kernels of a pipeline that differs in nothing but how many buffers are staged, if one does.
-        alike: What is known of kernels of other ways of computing the same, by the same model with the same settings.
+        counts: Statistics.
+        dynamic_reads: The last placed producer at THREAD, by sketch, where it may be read at indices that stay dynamic
+            after unrolling.
+        sibling: Evaluator of a pipeline that differs only in the number of buffers, whose features are reused, if any.
+        shared_cache: Verdicts shared with the evaluators of other rewrites, with the same model and settings, if any.
     """
 
     bound: BoundPipeline
@@ -111,82 +119,82 @@ class KernelEvaluator:
     model: CostModel
     settings: SearchSettings
     counts: Counts = field(default_factory=Counts)
-    uneven: dict[KernelSketch, str] = field(default_factory=dict)
-    like: InitVar[KernelEvaluator | None] = None
-    alike: InitVar[CrossRewriteCache[Verdicts] | None] = None
+    dynamic_reads: dict[KernelSketch, str] = field(default_factory=dict)
+    sibling: InitVar[KernelEvaluator | None] = None
+    shared_cache: InitVar[CrossRewriteCache[Verdicts] | None] = None
     featurizer: Featurizer = field(init=False)
     _wanted: frozenset[str] | None = field(init=False)
-    _known: _Known = field(init=False)
-    _in_registers: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
+    _verdicts: _VerdictCache = field(init=False)
+    _register_legality: dict[tuple[object, ...], bool] = field(init=False, default_factory=dict)
 
-    def __post_init__(self, like: KernelEvaluator | None, alike: CrossRewriteCache[Verdicts] | None) -> None:
+    def __post_init__(self, sibling: KernelEvaluator | None, shared_cache: CrossRewriteCache[Verdicts] | None) -> None:
         self.bound = with_one_step(self.bound)
-        self._known = _Known(alike, self.bound)
+        self._verdicts = _VerdictCache(shared_cache, self.bound)
         self.featurizer = (
-            Featurizer(self.bound, self.target) if like is None else like.featurizer.with_buffers_of(self.bound)
+            Featurizer(self.bound, self.target) if sibling is None else sibling.featurizer.with_buffers_of(self.bound)
         )
         read = features_read(self.model)
         self._wanted = None if read is None else read | PRUNED_BY
 
     def kernel_model(self, structure: KernelSketch) -> SketchFeaturizer:
-        """Return the model of a structure."""
+        """Return the featurizer of a sketch."""
         return self.featurizer.model(structure)
 
     def known(self, structure: KernelSketch, params: Params) -> KernelVerdict:
-        """Return what was found for a kernel that has been evaluated."""
-        found = self._known[structure][params]
-        if math.isnan(found.cost):
+        """Return the verdict on a kernel that has been evaluated; it is costed now if it was pruned before."""
+        verdict = self._verdicts[structure][params]
+        if math.isnan(verdict.cost):
             self.evaluate([(structure, params)])
-            found = self._known[structure][params]
-        return found
+            verdict = self._verdicts[structure][params]
+        return verdict
 
     def verdicts(self, structure: KernelSketch) -> Mapping[Params, KernelVerdict]:
-        """Return what was found for kernels of a structure; those that were pruned at once cost NaN."""
-        return self._known[structure]
+        """Return the verdicts on all evaluated kernels of a sketch; those pruned before they were costed cost NaN."""
+        return self._verdicts[structure]
 
-    def may_stay(self, structure: KernelSketch, params: Params) -> bool:
-        """Return whether a kernel that came about without a choice is not to be pruned; one at root is only slow."""
-        return not (structure.spots or structure.inlined) or not self._known[structure][params].reason
+    def may_keep(self, structure: KernelSketch, params: Params) -> bool:
+        """Return whether a kernel without an alternative is kept: legal, or at root alone, where it is merely slow."""
+        return not (structure.spots or structure.inlined) or not self._verdicts[structure][params].reason
 
     def evaluate(self, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
-        """Work out the verdicts of kernels, those with one structure together.
+        """Evaluate kernels in batches and cache their verdicts.
 
         Args:
             wanted: The kernels.
-            prune: Whether those that need not be looked at further are not costed.
+            prune: Whether kernels that break an early rule are not costed.
         """
         fresh: dict[KernelSketch, dict[Params, None]] = {}
         last: KernelSketch | None = None
-        known: dict[Params, KernelVerdict] = {}
+        verdicts: Verdicts = {}
         for structure, params in wanted:
-            self.counts.asked += 1
-            if structure is not last:  # those of one structure come one after the other
-                last, known = structure, self._known[structure]
-            if params not in known or (not prune and math.isnan(known[params].cost)):
+            self.counts.requested += 1
+            if structure is not last:  # kernels of one sketch are mostly consecutive
+                last, verdicts = structure, self._verdicts[structure]
+            if params not in verdicts or (not prune and math.isnan(verdicts[params].cost)):
                 fresh.setdefault(structure, {})[params] = None
         models: list[SketchFeaturizer] = []
         tables: list[list[Params]] = []
-        room = MAX_BATCH
+        space = MAX_BATCH
         for structure, new in fresh.items():
             model = self.kernel_model(structure)
             rows = list(new)
-            self.counts.kernels += sum(r not in self._known[structure] for r in rows)
+            self.counts.kernels += sum(r not in self._verdicts[structure] for r in rows)
             if model.overflow:
-                self._known[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
+                self._verdicts[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
                 continue
             while rows:
                 models.append(model)
-                tables.append(rows[:room])
-                rows = rows[room:]
-                room -= len(tables[-1])
-                if room == 0:
+                tables.append(rows[:space])
+                rows = rows[space:]
+                space -= len(tables[-1])
+                if space == 0:
                     self._evaluate(models, tables, prune)
-                    models, tables, room = [], [], MAX_BATCH
+                    models, tables, space = [], [], MAX_BATCH
         if models:
             self._evaluate(models, tables, prune)
 
     def early_reason(self, structure: KernelSketch, params: Params) -> str:
-        """Return why a kernel is pruned, as far as that follows from how it is laid out; it is not costed."""
+        """Return the reason why an early rule prunes a kernel, empty if none does; the kernel is not costed."""
         model = self.kernel_model(structure)
         if model.overflow:
             return TOO_MANY_READS.reason
@@ -194,12 +202,13 @@ class KernelEvaluator:
         return REASONS[early_reasons(layout, self.settings, self.target)[0]]
 
     def _evaluate(self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], prune: bool) -> None:
+        """Evaluate one batch of kernels, given as tile sizes by sketch."""
         shared = models[0].tables
-        apart = [k for k, m in enumerate(models) if m.tables is not shared]
-        if apart:  # copies of sources have tables of their own
-            self._evaluate([models[k] for k in apart], [tables[k] for k in apart], prune)
-            mine = [k for k, m in enumerate(models) if m.tables is shared]
-            models, tables = [models[k] for k in mine], [tables[k] for k in mine]
+        separate = [k for k, m in enumerate(models) if m.tables is not shared]
+        if separate:  # kernels with cache reads have separate tables
+            self._evaluate([models[k] for k in separate], [tables[k] for k in separate], prune)
+            same = [k for k, m in enumerate(models) if m.tables is shared]
+            models, tables = [models[k] for k in same], [tables[k] for k in same]
         self.counts.batches += 1
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
@@ -208,61 +217,61 @@ class KernelEvaluator:
         chosen = codes == 0 if prune else np.ones(len(codes), bool)
         costs = np.full(len(codes), np.nan)
         if chosen.any():
-            found = shared.featurized(models, layout.take(chosen), self._wanted)
+            evaluation = shared.featurized(models, layout.take(chosen), self._wanted)
             featurized = time.perf_counter()
-            costs[chosen] = seconds_of_all_steps(self.model, found, self.target)
+            costs[chosen] = seconds_of_all_steps(self.model, evaluation, self.target)
             costed = time.perf_counter()
-            late = late_reasons(found, self.settings)
+            late = late_reasons(evaluation, self.settings)
             codes[chosen] = np.where(codes[chosen] > 0, codes[chosen], late)
             self.counts.seconds["cost"] += costed - featurized
             self.counts.seconds["pruning"] += time.perf_counter() - costed
             self.counts.seconds["features"] += featurized - started
         else:
             self.counts.seconds["features"] += time.perf_counter() - started
-        self._remember(models, tables, all_comparable(costs), codes)
+        self._store_verdicts(models, tables, all_comparable(costs), codes)
 
-    def _remember(
+    def _store_verdicts(
         self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], costs: Floats, codes: Ints
     ) -> None:
-        """Take over costs and reasons of the kernels of some structures, in their order."""
-        kernels = [(self._known[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
-        for (known, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
-            if code and row not in known:
+        """Cache costs and reasons of the kernels of several sketches, given in their order."""
+        kernels = [(self._verdicts[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
+        for (verdicts, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
+            if code and row not in verdicts:
                 self.counts.pruned[REASONS[code]] += 1
-            known[row] = KernelVerdict(cost, REASONS[code])
+            verdicts[row] = KernelVerdict(cost, REASONS[code])
 
-    def is_sound(self, structure: KernelSketch, params: Params) -> bool:
-        """Return whether a kernel that has been evaluated passes the checks that are too dear for every candidate."""
-        func = self.uneven.get(structure)
+    def passes_exact_checks(self, structure: KernelSketch, params: Params) -> bool:
+        """Return whether an evaluated kernel passes the exact checks, which are too expensive for every candidate."""
+        func = self.dynamic_reads.get(structure)
         if func is None:
             return True
-        found = self._known[structure][params]
-        if found.reason:
+        verdict = self._verdicts[structure][params]
+        if verdict.reason:
             return False
         started = time.perf_counter()
-        reason = self._uneven_reason(self.kernel_model(structure), func, params)
+        reason = self._dynamic_index_reason(self.kernel_model(structure), func, params)
         if reason:
             self.counts.pruned[reason] += 1
-            self._known[structure][params] = KernelVerdict(found.cost, reason)
+            self._verdicts[structure][params] = KernelVerdict(verdict.cost, reason)
         self.counts.seconds["pruning"] += time.perf_counter() - started
         return not reason
 
-    def _uneven_reason(self, model: SketchFeaturizer, func: str, params: Params) -> str:
-        """Return whether the scalar checks, which know every index exactly, keep a THREAD Member in registers.
+    def _dynamic_index_reason(self, model: SketchFeaturizer, func: str, params: Params) -> str:
+        """Return why a producer at THREAD cannot stay in registers by the exact checks; empty if it can.
 
-        That depends on what lies between it and the root alone, on the points of each thread, and on how tiles lie to
-        the steps of floor divisions, so it is worked out once for kernels that agree in these.
+        The result depends on the Funcs between producer and root, on the points of a thread, and on tile sizes modulo
+        `ALIGNMENT`. It is cached by these.
         """
         s, layout = model.structure, model.layout
         inside = frozenset(p.func for p in s.spots) | s.inlined
-        way = self.featurizer.tables.demands.funcs_between(func, inside) | {func}
-        part = KernelSketch(s.stages, tuple(p for p in s.spots if p.func in way), s.inlined & way)
+        between = self.featurizer.tables.demands.funcs_between(func, inside) | {func}
+        part = KernelSketch(s.stages, tuple(p for p in s.spots if p.func in between), s.inlined & between)
         serial = params[layout.root_serial]
         tile = tuple(t * n % ALIGNMENT for t, n in zip(params[layout.root_threads], serial, strict=True))
-        members = tuple(n for name, where in layout.members if name in way for n in params[where])
+        members = tuple(n for name, where in layout.members if name in between for n in params[where])
         key = part, serial, tile, members
-        if key not in self._in_registers:
+        if key not in self._register_legality:
             whole = np.array([*params[: layout.root_serial.stop], *members], np.int64)
             kernel, plan = planned_kernel(self.featurizer.model(part), whole)
-            self._in_registers[key] = not kernel_violations(self.bound, kernel, self.target, plan)
-        return LEGAL if self._in_registers[key] else "read at an index that no unrolling makes constant"
+            self._register_legality[key] = not kernel_violations(self.bound, kernel, self.target, plan)
+        return LEGAL if self._register_legality[key] else "a register array is read at an index that stays dynamic"

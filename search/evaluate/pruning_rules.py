@@ -1,4 +1,4 @@
-"""Which kernels a search does not look at further, and why (Anderson, section 6.6)."""
+"""Pruning rules of the search, each with its reason (Anderson, section 6.6)."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ REASONS = (
     "too large for a thread's registers",
     "serial loops too long to unroll",
     "an inlined Func is evaluated too often",
-    "too much computed again",
+    "too much recomputation",
     "too many idle lanes",
 )
-"""Reasons by number, those that count first before others."""
+"""Reasons by number; the lowest number takes precedence."""
 EARLY = 8
-"""The first so many follow from how a kernel is laid out, before it is known what it accesses."""
+"""Number of early reasons: they depend on the layout of a kernel alone, not on its accesses."""
 
 
-def reasons_of(found: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
-    """Return the number of the reason why each candidate is pruned, ``int64[M]``; 0 if it is not."""
-    early = early_reasons(found, s, t)
-    return np.where(early > 0, early, late_reasons(found, s))
+def reasons_of(candidates: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+    """Return the number of each candidate's pruning reason, ``int64[M]``; 0 if it is not pruned."""
+    early = early_reasons(candidates, s, t)
+    return np.where(early > 0, early, late_reasons(candidates, s))
 
 
-def early_reasons(found: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
-    """Return what `reasons_of` does, as far as it follows from how candidates are laid out."""
-    g = found.geometry
-    small, serial = _register_tiles(found, s)
+def early_reasons(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+    """As `reasons_of`, for the early reasons alone."""
+    g = candidates.geometry
+    fits, short = _register_tiles(candidates, s)
     bad = (
         (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
         np.asarray((g.block > np.array(t.max_block_dim)).any(axis=1)),
-        found.shared_bytes > t.shared_per_block_optin,
+        candidates.shared_bytes > t.shared_per_block_optin,
         g.blocks > t.max_grid[0],
-        _unrolled_loads(found) > MAX_UNROLLED_LOADS,
-        ~small,
-        ~serial,
-        np.array([(p.calls >= s.max_inlined_calls).any() for p in found.batch.plans])[found.batch.structure],
+        _unrolled_loads(candidates) > MAX_UNROLLED_LOADS,
+        ~fits,
+        ~short,
+        np.array([(p.calls >= s.max_inlined_calls).any() for p in candidates.batch.plans])[candidates.batch.structure],
     )
     return _first_of(bad, 1)
 
 
-def late_reasons(found: BatchEvaluation, s: SearchSettings) -> Ints:
-    """Return what `reasons_of` does for candidates that `early_reasons` leaves."""
-    return _first_of(_work(found, s), 1 + EARLY)
+def late_reasons(candidates: BatchEvaluation, s: SearchSettings) -> Ints:
+    """As `reasons_of`, for candidates without an early reason."""
+    return _first_of(_work(candidates, s), 1 + EARLY)
 
 
 def _first_of(bad: Sequence[Bools], number: int) -> Ints:
-    """Return the number of the first mask that holds, counted from one number on; 0 where none does."""
+    """Return the number of the first mask that is set, where the first mask has the given number; 0 where none is."""
     codes = np.zeros(len(bad[0]), np.int64)
     for k, mask in reversed(list(enumerate(bad, number))):
         codes[mask] = k
@@ -79,13 +79,13 @@ def _first_of(bad: Sequence[Bools], number: int) -> Ints:
 
 
 def _every(batch: Batch, nests: Bools) -> Bools:
-    """Return whether something holds of all nests of each candidate."""
+    """Return whether a condition holds for all loop nests of each candidate."""
     return np.asarray(np.logical_and.reduceat(nests, batch.nests.start))
 
 
-def _register_tiles(found: CandidateLayout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
-    """Return whether what threads hold is small enough, and their own loops short enough."""
-    nests, batch = found.geometry.nests, found.batch
+def _register_tiles(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+    """Return whether register tiles fit, and whether serial loops are short enough to unroll."""
+    nests, batch = candidates.geometry.nests, candidates.batch
     level = nests.kinds["level"]
     inside = level == THREAD
     points = nests.extents.prod(axis=1)
@@ -96,27 +96,27 @@ def _register_tiles(found: CandidateLayout | BatchEvaluation, s: SearchSettings)
     return _every(batch, ~inside | fits), _every(batch, short)
 
 
-def _unrolled_loads(found: CandidateLayout | BatchEvaluation) -> Ints:
-    """Return the loads of a kernel with its loops unrolled (see the legality check of the same purpose)."""
-    nests = found.geometry.nests
+def _unrolled_loads(candidates: CandidateLayout | BatchEvaluation) -> Ints:
+    """Return the loads of a kernel after unrolling, as the legality check counts them."""
+    nests = candidates.geometry.nests
     kinds = nests.kinds
     points, red = nests.serial.prod(axis=1), kinds["reductions"]
     inside = kinds["level"] == THREAD
     terms = np.where(unrolls_reduction(points, red), red, 1)
     times, nest = nests.times.copy(), np.arange(len(points))
-    while inside[nest].any():  # terms of hosts that stay loops are no copies
-        host = np.where(inside[nest], found.batch.hosts[nest], nest)
+    while inside[nest].any():  # reduction loops of hosts that are not unrolled add no copies
+        host = np.where(inside[nest], candidates.batch.hosts[nest], nest)
         times //= np.where(nests.times[nest] > nests.times[host], red[host] // terms[host], 1)
         nest = host
     copies = np.where(is_unrolled(points) | inside, points, 1) * times
-    return np.add.reduceat(copies * terms * kinds["loads"], found.batch.nests.start)
+    return np.add.reduceat(copies * terms * kinds["loads"], candidates.batch.nests.start)
 
 
-def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
-    """Return whether too much is computed again, and whether lanes are idle."""
-    batch, features = found.batch, found.features
+def _work(candidates: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+    """Return whether recomputation and whether idle lanes exceed their limits."""
+    batch, features = candidates.batch, candidates.features
     needed = np.maximum(features[:, :, INDEX["points_computed_minimum"]], 1)
-    again = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
+    recomputed = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
     idle = features[:, :, INDEX["idle_lane_wastage"]].max(axis=1) > s.max_idle_lanes
     items = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.structure)
     if len(items.flat):
@@ -124,5 +124,5 @@ def _work(found: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
         row = batch.nests.count[items.candidate] + np.arange(len(items.flat)) - items.start[items.candidate]
         calls = features[items.candidate, row, INDEX["inlined_calls"]]
         many = calls / needed[items.candidate, row] > s.max_recompute
-        again |= np.bincount(items.candidate, many & ~trivial, batch.count) > 0
-    return np.asarray(again), np.asarray(idle)
+        recomputed |= np.bincount(items.candidate, many & ~trivial, batch.count) > 0
+    return np.asarray(recomputed), np.asarray(idle)

@@ -1,4 +1,4 @@
-"""Refinement of found schedules by large-neighbourhood search and by changes that beam search does not offer.
+"""Refinement of states and schedules: large-neighbourhood search, and changes outside the space of beam search.
 
 Begin with `large_neighbourhood`.
 """

@@ -1,9 +1,9 @@
-"""Large-neighbourhood search around the best complete state; this goes beyond the paper.
+"""Large-neighbourhood search around the best complete state, beyond the paper.
 
-Freezing makes a search quick and its result dearer: most Funcs keep a place that was chosen before any fusion was
-looked at, and tiles of a root are chosen before it is known what is computed inside. Here complete states are taken as
-they are. First their kernels get other tiles; then windows of a few Funcs are set free, and a narrow beam decides them
-again while everything else is held. Kernels that no free Func touches stay as they are, and what they cost is known.
+Freezing speeds up the search at the expense of its result: most Funcs keep a compute location that was chosen before
+any fusion, and roots are tiled before their fused producers are chosen. Refinement starts from complete states. It
+first retiles their kernels. Then a narrow beam decides the Funcs of one neighbourhood again, while all other decisions
+are pinned. Kernels without a Func of the neighbourhood keep their cached cost.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from autosched.search.refine.pinned import KINDS
 from autosched.search.refine.retile import Retiler
 from autosched.search.strategies.compute_root import schedule_roots
 
-STARTS = 8
-"""States of the search that get other tiles before the best is refined further."""
+MOST_STARTS = 8
+"""States of the search, the best ones, that are retiled before the best is refined further."""
 
 PROMISING = 1.2
-"""States this near the best may become better ones with other tiles."""
+"""Ratio of predicted times, of a neighbour over the current state, up to which the neighbour is retiled."""
 
 
 @dataclass
@@ -38,91 +38,94 @@ class Refinement:
     """Improves complete states of one search.
 
     Args:
-        expander: Makes the children of states.
-        late: Whether the time budget has ended.
+        expander: Expands states.
+        late: Returns whether the time budget has ended.
     """
 
     expander: Expander
     late: Callable[[], bool]
     _retiler: Retiler = field(init=False)
-    _stager: CacheReadSearch = field(init=False)
-    _storer: MaterialiseSearch = field(init=False)
+    _cache_reads: CacheReadSearch = field(init=False)
+    _materialise: MaterialiseSearch = field(init=False)
 
     def __post_init__(self) -> None:
-        self._retiler = Retiler(self._evaluator, self.expander.decider, self.late)
-        self._stager = CacheReadSearch(self._evaluator, self.expander.decider, self._retiler)
-        self._storer = MaterialiseSearch(self._stager, self._retiler, self.late)
+        self._retiler = Retiler(self._evaluator, self.expander.enumerator, self.late)
+        self._cache_reads = CacheReadSearch(self._evaluator, self.expander.enumerator, self._retiler)
+        self._materialise = MaterialiseSearch(self._cache_reads, self._retiler, self.late)
 
     @property
     def _evaluator(self) -> KernelEvaluator:
         return self.expander.evaluator
 
-    def run(self, found: list[State]) -> list[State]:
-        """Return legal states, cheapest first: what the refinement started from, and what it came to.
+    def run(self, complete: list[State]) -> list[State]:
+        """Return legal states, cheapest first: the starting states and those that refinement reached.
 
-        The baseline schedule is one of those that it starts from, so that no result is dearer.
+        The baseline schedule is a starting state, so no result is slower than it by prediction.
 
         Args:
-            found: Complete states, cheapest first.
+            complete: Complete states, cheapest first.
         """
-        reached = self._starts(found)
+        states = self._starts(complete)
         tried: set[tuple[object, ...]] = set()
-        for _ in range(self._evaluator.settings.refine if reached else 0):
-            before = reached[0]
-            for window in neighbourhoods(self._evaluator.bound, before):
+        for _ in range(self._evaluator.settings.refine if states else 0):
+            before = states[0]
+            for neighbourhood in neighbourhoods(self._evaluator.bound, before):
                 if self.late():
-                    return reached
-                if window <= self.expander.decider.places.inlined_before:
+                    return states
+                if neighbourhood <= self.expander.enumerator.places.inlined_before:
                     continue
-                key = self._key(reached[0], window)
+                key = self._key(states[0], neighbourhood)
                 if key not in tried:
                     tried.add(key)
-                    other = self._decided_again(reached[0], window)
+                    other = self._best_neighbour(states[0], neighbourhood)
                     if other is not None:
-                        reached.insert(0, other)
-            if reached[0] is before:
+                        states.insert(0, other)
+            if states[0] is before:
                 break
-        return reached
+        return states
 
     def with_cache_reads(self, state: State) -> State:
-        """Return a complete state with copies of sources in shared memory where they pay; itself where none does.
+        """Return a complete state with all worthwhile cache reads; the state itself if there is none.
 
         Args:
-            state: A legal one.
+            state: A legal state.
         """
-        staged = self._stager.with_cache_reads(state, self._evaluator.settings.cache_read_tolerance)
-        return staged if staged.pieces != state.pieces and self._is_legal(staged) else state
+        cached = self._cache_reads.with_cache_reads(state, self._evaluator.settings.cache_read_tolerance)
+        return cached if cached.pieces != state.pieces and self._is_legal(cached) else state
 
     def with_materialised(self, state: State) -> State:
-        """Return a complete state in which blocks store what they read of others where that pays; else itself.
+        """Return a complete state with all worthwhile materialised producers; the state itself if there is none.
 
         Args:
-            state: A legal one.
+            state: A legal state.
         """
-        stored = self._storer.with_materialised(state) if "block" in self._evaluator.settings.locations else state
-        return stored if stored is not state and self._is_legal(stored) else state
+        if "block" not in self._evaluator.settings.locations:
+            return state
+        materialised = self._materialise.with_materialised(state)
+        return materialised if materialised is not state and self._is_legal(materialised) else state
 
-    def _starts(self, found: list[State]) -> list[State]:
+    def _starts(self, states: list[State]) -> list[State]:
+        """Return the retiled starting states, cheapest first, from the cheapest legal one on."""
         if self.late():
             return []
         allowed = {"root", *self._evaluator.settings.locations}
-        near = tuple(found[:STARTS])
-        if not self._evaluator.bound.lane_loops:  # the baseline shares no terms
-            near = (self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target)), *near)
-        open_ = [s for s in near if allowed.issuperset(KINDS[level] for level in s.levels.values())]
+        best = tuple(states[:MOST_STARTS])
+        if not self._evaluator.bound.lane_loops:  # the baseline has no warp reductions
+            best = (self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target)), *best)
+        open_ = [s for s in best if allowed.issuperset(KINDS[level] for level in s.levels.values())]
         starts = self._retiler.all_retiled(open_)
         starts.sort(key=lambda s: rounded_cost(s.cost))
         legal = (k for k, s in enumerate(starts) if self._is_legal(s))
         return starts[next(legal, len(starts)) :]
 
     def state_of(self, schedule: Schedule) -> State:
-        """Return the complete state that comes nearest to a schedule of any origin."""
+        """Return the complete state that is nearest to a schedule, which need not stem from a search."""
         evaluator = self._evaluator
         levels: dict[str, Level] = {}
         pieces = []
         for kernel in schedule.kernels:
             structure, params = describe_kernel(evaluator.bound, kernel)
-            pieces.append(PartialKernel(self.expander.decider.places.one(structure), params, tiled=True))
+            pieces.append(PartialKernel(self.expander.enumerator.places.one(structure), params, tiled=True))
             levels |= dict.fromkeys(structure.inlined, Level.INLINE)
             levels |= {spot.func: spot.level for spot in structure.spots}
             levels[structure.func] = Level.ROOT
@@ -130,10 +133,10 @@ class Refinement:
         costs = tuple(evaluator.known(p.structure, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), 0)
 
-    def _decided_again(self, state: State, window: frozenset[str]) -> State | None:
-        """Return a cheaper legal state in which only the Funcs of a window, and what follows from them, differ."""
-        search = NeighbourhoodSearch(self.expander, state, window)
-        for decision in self.expander.decider.decisions():
+    def _best_neighbour(self, state: State, neighbourhood: frozenset[str]) -> State | None:
+        """Return a cheaper legal state that differs in a neighbourhood and in dependent decisions only; else None."""
+        search = NeighbourhoodSearch(self.expander, state, neighbourhood)
+        for decision in self.expander.enumerator.decisions():
             if self.late():
                 return None
             search.decide(decision)
@@ -144,10 +147,10 @@ class Refinement:
         cheaper = rounded_cost(best.cost) < rounded_cost(state.cost)
         return best if cheaper and self._is_legal(best) else None
 
-    def _key(self, state: State, window: frozenset[str]) -> tuple[object, ...]:
-        """Return what the result for a window depends on."""
-        open_ = (state.pieces[k] for k in affected_kernels(self.expander.decider.places, state, window))
-        return window, frozenset((p.structure, p.params) for p in open_)
+    def _key(self, state: State, neighbourhood: frozenset[str]) -> tuple[object, ...]:
+        """Return the memo key of a neighbourhood: its Funcs and the kernels that it affects."""
+        open_ = (state.pieces[k] for k in affected_kernels(self.expander.enumerator.places, state, neighbourhood))
+        return neighbourhood, frozenset((p.structure, p.params) for p in open_)
 
     def _is_legal(self, state: State) -> bool:
         evaluator = self._evaluator

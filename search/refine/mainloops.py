@@ -1,4 +1,4 @@
-"""Schedules that a search has found, once more with blocks that walk in steps, where that is predicted to be faster."""
+"""Mainloops and sliding windows added to the schedules of a search where these are predicted to be faster."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from dataclasses import dataclass, field, replace
 from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
 from autosched.search.results import RankedSchedule, costs_of
 from autosched.search.settings import SearchSettings
 
 MOST_IMPROVED = {MainloopSearch: 8, SlidingWindowSearch: 2}
-"""Schedules, the best ones, that are looked at for reductions in steps and for windows that slide."""
+"""Number of schedules, the best ones, that each improver is applied to."""
 
 
 @dataclass
 class MainloopImprover:
-    """Adds schedules whose blocks walk in steps; what is found for one schedule is known to the next.
+    """Adds schedules with mainloops or sliding windows; results are cached across schedules.
 
     Args:
-        settings: What the search tries.
-        late: Whether the time budget has ended.
+        settings: Search settings.
+        late: Returns whether the time budget has ended.
     """
 
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
-    _improvers: dict[tuple[type, int], MainloopSearch | SlidingWindowSearch] = field(init=False, default_factory=dict)
+    _improvers: dict[tuple[type, int], ScheduleImprover] = field(init=False, default_factory=dict)
 
-    def with_improved(self, found: Iterable[RankedSchedule]) -> list[RankedSchedule]:
-        """Return schedules, the one predicted to be fastest first, with those that steps make better.
+    def with_improved(self, schedules: Iterable[RankedSchedule]) -> list[RankedSchedule]:
+        """Return the schedules and their improved variants, the fastest first.
 
         Args:
-            found: Legal ones, the best first.
+            schedules: Legal schedules, the best first.
         """
-        ranked = list(found)
-        slides = (
-            self.settings.sliding_windows and "block" in self.settings.locations
-        )  # windows are Members of the block
-        for kind, wanted in ((MainloopSearch, self.settings.mainloops), (SlidingWindowSearch, slides)):
+        ranked = list(schedules)
+        # The rolling buffer of a sliding window is a fused producer at BLOCK.
+        sliding = self.settings.sliding_windows and "block" in self.settings.locations
+        for kind, wanted in ((MainloopSearch, self.settings.mainloops), (SlidingWindowSearch, sliding)):
             if wanted:
-                ranked += list(self._improved(kind, found=ranked))
+                ranked += list(self._improved(kind, ranked))
         return sorted(ranked, key=lambda r: rounded_cost(r.seconds))
 
     def _improved(
-        self, kind: type[MainloopSearch | SlidingWindowSearch], found: list[RankedSchedule]
+        self, kind: type[MainloopSearch | SlidingWindowSearch], ranked: list[RankedSchedule]
     ) -> Iterator[RankedSchedule]:
-        """Yield the schedules that one kind of steps makes better, of the best that the search made of states."""
+        """Yield improved variants of the best schedules that were made from search states."""
         seen: set[Schedule] = set()
-        for r in [r for r in found if r.state is not None][: MOST_IMPROVED[kind]]:
+        for r in [r for r in ranked if r.state is not None][: MOST_IMPROVED[kind]]:
             if self.late():
                 break
             if r.evaluator is None or r.evaluator.target.kind == "cpu":
@@ -63,10 +63,11 @@ class MainloopImprover:
 
     def _improver(
         self, kind: type[MainloopSearch | SlidingWindowSearch], evaluator: KernelEvaluator
-    ) -> MainloopSearch | SlidingWindowSearch:
+    ) -> ScheduleImprover:
+        """Return the improver of an evaluator's pipeline, made when it is first used."""
         key = kind, id(evaluator)
-        found = self._improvers.get(key)
-        if found is None:
-            found = kind(evaluator.bound.rewritten, evaluator.target, evaluator.model, self.settings, self.late)
-            self._improvers[key] = found
-        return found
+        improver = self._improvers.get(key)
+        if improver is None:
+            improver = kind(evaluator.bound.rewritten, evaluator.target, evaluator.model, self.settings, self.late)
+            self._improvers[key] = improver
+        return improver

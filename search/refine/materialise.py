@@ -1,8 +1,8 @@
-"""Funcs that several kernels read, computed in the blocks of the first of these and stored for the others.
+"""Funcs with several readers, fused into the first reading kernel and materialised for the others.
 
-A kernel of its own writes such a Func, and the next one reads it back. Blocks of that next one may as well compute the
-tile that they need of it: what they own of the tile they write for whoever else reads it. Levels of a pyramid are the
-case for it, each of which is read by the next level and by what puts the levels together again.
+Without fusion, one kernel stores such a Func and the next one loads it again. After fusion, each block of the reader
+computes the tile that it needs, and stores the part that it owns (tile ownership) for the other readers. The levels of
+an image pyramid are an example: the next level and the reconstruction both read each of them.
 """
 
 from __future__ import annotations
@@ -23,114 +23,119 @@ from autosched.search.refine.cache_reads import CacheReadSearch
 from autosched.search.refine.mainloop.step_tilings import tiled_steps
 from autosched.search.refine.retile import Retiler
 
-ROUGH = 2
-"""Tiles that are refined."""
+MOST_REFINED = 2
+"""Tilings, the best ones, that are refined."""
 PROMISING = 1.5
-"""Kernels that become one and are this near to both may become better with other tiles."""
+"""Ratio of predicted times, of the fused kernel over both kernels, up to which it is retiled."""
 LEAST_GAIN = 0.08
-"""Share of their predicted time that making two kernels one must save: predictions are wrong by about as much."""
-WORTHWHILE = 0.01
-"""Share of a pipeline's predicted time that a kernel must take to be looked at."""
+"""Share of the two kernels' predicted time that fusion must save; about the error of predictions."""
+LEAST_SHARE = 0.01
+"""Share of a pipeline's predicted time below which a kernel is skipped."""
 
 
 @dataclass
 class MaterialiseSearch:
-    """Puts Funcs into the blocks of kernels that read them.
+    """Fuses Funcs into a reading kernel that materialises them.
 
     Args:
-        stager: Adds copies to kernels.
-        retiler: Finds tiles for them.
-        late: Whether the time budget has ended.
+        cache_reads: Adds cache reads to the fused kernels.
+        retiler: Refines their tile sizes.
+        late: Returns whether the time budget has ended.
     """
 
-    stager: CacheReadSearch
+    cache_reads: CacheReadSearch
     retiler: Retiler
     late: Callable[[], bool] = lambda: False
 
     def with_materialised(self, state: State) -> State:
-        """Return a complete state in which Funcs are stored by the blocks of their readers where that pays."""
+        """Return a complete state with all worthwhile materialised producers; the state itself if there is none."""
         evaluator = self.retiler.evaluator
         pieces = list(state.pieces)
         levels = dict(state.levels)
         for name in evaluator.bound.funcs:
             if self.late():
                 break
-            pair = self._pair(pieces, name)
+            pair = self._candidate(pieces, name)
             if pair is None:
                 continue
-            own, reader = pair
+            producer, reader = pair
             now = sum(evaluator.known(p.structure, p.params).cost for p in pair)
-            if evaluator.known(own.structure, own.params).cost < WORTHWHILE * state.cost:
+            if evaluator.known(producer.structure, producer.params).cost < LEAST_SHARE * state.cost:
                 continue
-            found = self._together(own, reader, now)
-            if found is not None:
-                pieces[pieces.index(reader)] = found
-                pieces.remove(own)
+            fused = self._fused_kernel(producer, reader, now)
+            if fused is not None:
+                pieces[pieces.index(reader)] = fused
+                pieces.remove(producer)
                 levels[name] = Level.BLOCK
         if len(pieces) == len(state.pieces):
             return state
         costs = tuple(evaluator.known(p.structure, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), state.steps)
 
-    def _pair(self, pieces: list[PartialKernel], name: str) -> tuple[PartialKernel, PartialKernel] | None:
-        """Return the kernel that computes a Func alone, and the first of those that read it, if it is of use to others.
+    def _candidate(self, pieces: list[PartialKernel], name: str) -> tuple[PartialKernel, PartialKernel] | None:
+        """Return the kernel of a Func and its first reader, if the Func has further uses; None if it cannot be fused.
 
-        A kernel that keeps something for others already stays as it is, since its tiles are.
+        A reader that already materialises a producer is excluded, since its tiles are fixed.
         """
-        decider = self.retiler.decider
-        func = decider.bound.funcs[name]
-        own = [p for p in pieces if p.structure.func == name]
+        enumerator = self.retiler.enumerator
+        func = enumerator.bound.funcs[name]
+        producers = [p for p in pieces if p.structure.func == name]
         if (
-            len(own) != 1
+            len(producers) != 1
             or not func.is_pure
             or not func.dims
             or not all(is_private_tile(func, s) for s in func.nonempty_stages)
         ):
             return None
-        order = list(decider.bound.funcs)
+        order = list(enumerator.bound.funcs)
         readers = sorted(self._readers(pieces, name), key=lambda p: order.index(p.structure.func))
         if len(readers) + func.is_output < 2 or not readers:
             return None
-        plain = all(cached_source(s.func) is not None for s in own[0].structure.spots)  # copies, not needed any more
-        storing = any(s.stored for s in readers[0].structure.spots)
-        return (own[0], readers[0]) if plain and not storing else None
+        plain = all(cached_source(s.func) is not None for s in producers[0].structure.spots)  # cache reads are dropped
+        materialises = any(s.stored for s in readers[0].structure.spots)
+        return (producers[0], readers[0]) if plain and not materialises else None
 
     def _readers(self, pieces: list[PartialKernel], name: str) -> Iterator[PartialKernel]:
-        places = self.retiler.decider.places
+        """Return the kernels that read a Func from global memory."""
+        places = self.retiler.enumerator.places
         return (p for p in pieces if name in places.reads(p.structure) and name not in places.inside(p.structure))
 
-    def _together(self, own: PartialKernel, reader: PartialKernel, now: float) -> PartialKernel | None:
-        """Return one kernel in place of two that take so many seconds, None if none is faster."""
-        evaluator, decider = self.retiler.evaluator, self.retiler.decider
-        structure = decider.places.one(self._with_stored(reader.structure, own.structure))
-        rough = [*tiled_steps(evaluator, decider, structure)[:ROUGH], *self._as_it_is(structure, reader, own)]
-        near = [p for p in rough if evaluator.known(structure, p).cost < PROMISING * now]
-        found = run_batched(evaluator, [self.retiler.descend(structure, p, vectors=True, far=True) for p in near])
-        legal = [k for k in found if self.retiler.is_legal(*k)]
+    def _fused_kernel(self, producer: PartialKernel, reader: PartialKernel, now: float) -> PartialKernel | None:
+        """Return the kernel that replaces producer and reader; None unless it is faster than their ``now`` seconds."""
+        evaluator, enumerator = self.retiler.evaluator, self.retiler.enumerator
+        structure = enumerator.places.one(self._with_materialised(reader.structure, producer.structure))
+        rough = [
+            *tiled_steps(evaluator, enumerator, structure)[:MOST_REFINED],
+            *self._reader_tilings(structure, reader, producer),
+        ]
+        promising = [p for p in rough if evaluator.known(structure, p).cost < PROMISING * now]
+        searches = [self.retiler.descend(structure, p, vectors=True, far=True) for p in promising]
+        legal = [k for k in run_batched(evaluator, searches) if self.retiler.is_legal(*k)]
         if not legal:
             return None
         cheapest = min(legal, key=lambda k: rounded_cost(evaluator.known(*k).cost))
-        best = self.stager.staged_kernel(PartialKernel(*cheapest, tiled=True))
+        best = self.cache_reads.kernel_with_cache_reads(PartialKernel(*cheapest, tiled=True))
         return best if evaluator.known(best.structure, best.params).cost < (1 - LEAST_GAIN) * now else None
 
-    def _as_it_is(self, structure: KernelSketch, reader: PartialKernel, own: PartialKernel) -> list[Params]:
-        """Return the tiles of the reader with the threads of the Member that are predicted to be fastest, if any."""
-        evaluator, decider, name = self.retiler.evaluator, self.retiler.decider, own.structure.func
+    def _reader_tilings(self, structure: KernelSketch, reader: PartialKernel, producer: PartialKernel) -> list[Params]:
+        """Return the reader's tiling with the producer's fastest legal thread counts, if there are any."""
+        evaluator, enumerator, name = self.retiler.evaluator, self.retiler.enumerator, producer.structure.func
         ones = (1,) * len(evaluator.bound.funcs[name].dims)
-        one = decider.with_threads(reader, structure, name, ones)
+        one = enumerator.with_threads(reader, structure, name, ones)
         extents = evaluator.kernel_model(structure).member_extents(np.array([one], np.int64))[name][0].tolist()
         tried = [
-            decider.with_threads(reader, structure, name, threads) for threads in decider.member_tilings(name, extents)
+            enumerator.with_threads(reader, structure, name, threads)
+            for threads in enumerator.member_tilings(name, extents)
         ]
         evaluator.evaluate((structure, p) for p in tried)
         legal = [p for p in tried if not evaluator.known(structure, p).reason]
         return sorted(legal, key=lambda p: rounded_cost(evaluator.known(structure, p).cost))[:1]
 
-    def _with_stored(self, reader: KernelSketch, own: KernelSketch) -> KernelSketch:
-        """Return a kernel that computes and stores a Func instead of copying or reading it."""
-        spots = [s for s in reader.spots if s.func != cache_name(own.func)]
-        spots.append(ComputeLocation(own.func, Level.BLOCK, reader.stages[0], stored=True))
+    def _with_materialised(self, reader: KernelSketch, producer: KernelSketch) -> KernelSketch:
+        """Return the reader with the producer fused and materialised, in place of a cache read or global loads."""
+        spots = [s for s in reader.spots if s.func != cache_name(producer.func)]
+        spots.append(ComputeLocation(producer.func, Level.BLOCK, reader.stages[0], stored=True))
         copied = (source for s in spots if (source := cached_source(s.func)) is not None)
-        order = list(insert_cache_reads(self.retiler.decider.bound, copied).funcs)
+        order = list(insert_cache_reads(self.retiler.enumerator.bound, copied).funcs)
         spots.sort(key=lambda s: order.index(s.func))
-        return KernelSketch(reader.stages, tuple(spots), reader.inlined | own.inlined)
+        return KernelSketch(reader.stages, tuple(spots), reader.inlined | producer.inlined)

@@ -1,4 +1,4 @@
-"""A few Funcs of a complete state decided again, all other decisions held."""
+"""Search of one neighbourhood of a complete state: its Funcs are decided again, all other decisions are pinned."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from autosched.search.refine.pinned import PinnedDecision, pinned_decisions, pin
 from autosched.search.space.compute_locations import ComputeLocations
 from autosched.search.space.decisions import Decision
 
-EVERY_OPTION = 4
-"""Depth of the structural hash at which no two options are alike, so that none is left out by sampling."""
+EVERY_LAYER = 4
+"""Depth of the structural hash at which every option has its own bucket, so that sampling drops none."""
 MOST_FREE = 8
-"""Funcs decided again at once."""
+"""Most Funcs of a neighbourhood."""
 
 
 def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[frozenset[str]]:
@@ -44,109 +44,111 @@ def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[frozenset[str
 
 
 def computed_in(structure: KernelSketch) -> frozenset[str]:
-    """Return the Funcs that a kernel computes, without copies of sources."""
-    members = (s.func for s in structure.spots if cached_source(s.func) is None)
-    return structure.inlined.union([structure.func], members)
+    """Return the Funcs that a kernel computes, cache reads excluded."""
+    fused = (s.func for s in structure.spots if cached_source(s.func) is None)
+    return structure.inlined.union([structure.func], fused)
 
 
-def affected_kernels(places: ComputeLocations, state: State, window: frozenset[str]) -> list[int]:
-    """Return the positions of the kernels that compute or read a Func of a window, all kernels of a root together."""
+def affected_kernels(places: ComputeLocations, state: State, neighbourhood: frozenset[str]) -> list[int]:
+    """Return the positions of the kernels that compute or read a Func of a neighbourhood.
+
+    All kernels of one root Func count as one.
+    """
     structures = [p.structure for p in state.pieces]
-    roots = {s.func for s in structures if window & (computed_in(s) | places.reads(s))}
+    roots = {s.func for s in structures if neighbourhood & (computed_in(s) | places.reads(s))}
     return [k for k, s in enumerate(structures) if s.func in roots]
 
 
 @dataclass
 class NeighbourhoodSearch:
-    """Decides the Funcs of some kernels again, those of a window freely, the others as they were.
+    """Decides the Funcs of the affected kernels again: those of the neighbourhood freely, all others as before.
 
-    Kernels cost nothing while there is no choice, so that only those between which the beam must choose are looked at.
+    Kernels are costed only where the beam has a choice.
 
     Args:
-        expander: Makes the children of states.
+        expander: Expands states.
         state: The complete state.
-        window: The Funcs that are free.
+        neighbourhood: The free Funcs.
 
     Attributes:
-        undecided: Funcs of the kernels that a Func of the window touches.
+        undecided: Funcs of all affected kernels.
     """
 
     expander: Expander
     state: State
-    window: frozenset[str]
+    neighbourhood: frozenset[str]
     undecided: frozenset[str] = field(init=False)
-    _held: Mapping[str, PinnedDecision] = field(init=False)
+    _pinned: Mapping[str, PinnedDecision] = field(init=False)
     _accepted: set[tuple[KernelSketch, Params]] = field(init=False)
     _beam: list[State] = field(init=False, default_factory=list)
-    _same: State | None = field(init=False)
-    """What has all decisions as they were: it stays in the beam, however dear it looks half-way."""
+    _unchanged: State | None = field(init=False)
+    """The state with all decisions as before: it stays in the beam, whatever its partial cost."""
 
     def __post_init__(self) -> None:
-        state, places = self.state, self.expander.decider.places
-        open_ = set(affected_kernels(places, state, self.window))
+        state, places = self.state, self.expander.enumerator.places
+        open_ = set(affected_kernels(places, state, self.neighbourhood))
         pieces = state.pieces
         computed = frozenset[str]().union(*(computed_in(pieces[k].structure) for k in open_))
         self.undecided = computed - places.inlined_before
-        self._held = pinned_decisions(places, state)
+        self._pinned = pinned_decisions(places, state)
         self._accepted = {(p.structure, p.params) for p in pieces}
         kept = [k for k in range(len(pieces)) if k not in open_]
         costs = tuple(state.costs[k] for k in kept)
         levels = {name: level for name, level in state.levels.items() if name not in self.undecided}
-        self._same = State(tuple(pieces[k] for k in kept), costs, levels, sum(costs), 0)
+        self._unchanged = State(tuple(pieces[k] for k in kept), costs, levels, sum(costs), 0)
 
     @property
     def size(self) -> int:
-        """Size of the beam."""
+        """Beam size."""
         return self.expander.evaluator.settings.refine_beam
 
     def decide(self, decision: Decision) -> None:
-        """Make one decision, if it is open; decisions come in the order of `OptionEnumerator.decisions`."""
+        """Make one decision, if it is open; decisions are made in the order of `OptionEnumerator.decisions`."""
         if decision.func not in self.undecided:
             return
-        held = self._held[decision.func]
-        beam = self._beam if self._same is None else [*self._beam, self._same]
-        if self._same is not None:
-            self._same = next(iter(self._followed([self._same], decision, held)), None)
-        if decision.func in self.window:
-            known = _kernels(self._same)
-            found = self._children(self._costed(beam), decision, {})
-            self._beam = [s for s in found if _kernels(s) != known]
+        pinned = self._pinned[decision.func]
+        beam = self._beam if self._unchanged is None else [*self._beam, self._unchanged]
+        if self._unchanged is not None:
+            self._unchanged = next(iter(self._with_pinned([self._unchanged], decision, pinned)), None)
+        if decision.func in self.neighbourhood:
+            unchanged = _kernels(self._unchanged)
+            children = self._children(self._costed(beam), decision, {})
+            self._beam = [s for s in children if _kernels(s) != unchanged]
         else:
-            self._beam = self._followed(self._beam, decision, held)
+            self._beam = self._with_pinned(self._beam, decision, pinned)
         if len(self._beam) > self.size:
             self._beam = self._cheapest(self.size)
 
     def best(self) -> State | None:
-        """Return the cheapest complete state but the given one; None if all others were pruned."""
+        """Return the cheapest complete state apart from the given one; None if all were pruned."""
         return next(iter(self._cheapest(1)), None)
 
-    def _children(self, states: list[State], decision: Decision, held: Mapping[str, PinnedDecision]) -> list[State]:
-        offers = self.expander.offers(states, decision, held)
-        children = self.expander.children(offers, decision, depth=EVERY_OPTION, size=self.size)
+    def _children(self, states: list[State], decision: Decision, pinned: Mapping[str, PinnedDecision]) -> list[State]:
+        offers = self.expander.offers(states, decision, pinned)
+        children = self.expander.children(offers, decision, depth=EVERY_LAYER, size=self.size)
         return [child.make() for child in run_search(self.expander.evaluator, children)]
 
-    def _followed(self, states: list[State], decision: Decision, held: PinnedDecision) -> list[State]:
-        """Return the states with a decision made as it is held, or as near to that as they offer."""
-        decider = self.expander.decider
-        decider.prefetch(states, decision)
-        found: list[State] = []
+    def _with_pinned(self, states: list[State], decision: Decision, pinned: PinnedDecision) -> list[State]:
+        """Return the states with a decision made as pinned, or by the nearest options that they have."""
+        enumerator = self.expander.enumerator
+        enumerator.prefetch(states, decision)
+        decided: list[State] = []
         for state in states:
-            options = pinned_options(decider, state, decision, held, members=True)
+            options = pinned_options(enumerator, state, decision, pinned, fusion=True)
             if len(options) == 1:
-                found.append(decider.after(state, decision, options[0], costed=False))
+                decided.append(enumerator.apply_option(state, decision, options[0], costed=False))
             elif options:
-                again = {decision.func: held}
-                found += self._children(self._costed([state]), decision, again)
+                decided += self._children(self._costed([state]), decision, {decision.func: pinned})
             elif decision.group is not None:
-                found.append(replace(state, steps=state.steps + 1, parent=state))
-        return found
+                decided.append(replace(state, steps=state.steps + 1, parent=state))
+        return decided
 
     def _costed(self, states: list[State]) -> list[State]:
-        """Return states with the costs of all kernels, without those that have a kernel to be pruned."""
+        """Return states with all kernels costed; states with a pruned kernel are dropped."""
         evaluator = self.expander.evaluator
         fresh = ((p.structure, p.params) for s in states if math.isnan(s.cost) for p in s.pieces)
         evaluator.evaluate(fresh, prune=True)
-        found: list[State] = []
+        costed: list[State] = []
         for state in states:
             if math.isnan(state.cost):
                 pruned = (p for p in state.pieces if p.tiled and evaluator.verdicts(p.structure)[p.params].reason)
@@ -154,14 +156,15 @@ class NeighbourhoodSearch:
                     continue
                 costs = tuple(evaluator.known(p.structure, p.params).cost for p in state.pieces)
                 state = replace(state, costs=costs, cost=sum(costs))
-            found.append(state)
-        return found
+            costed.append(state)
+        return costed
 
     def _cheapest(self, count: int) -> list[State]:
+        """Return the cheapest states of the beam that pass the expensive checks."""
         chosen: list[State] = []
         for state in sorted(self._costed(self._beam), key=lambda s: rounded_cost(s.cost)):
             fresh = ((p.structure, p.params) for p in state.pieces if p.tiled)
-            if all(f in self._accepted or self.expander.evaluator.is_sound(*f) for f in fresh):
+            if all(f in self._accepted or self.expander.evaluator.passes_exact_checks(*f) for f in fresh):
                 chosen.append(state)
                 if len(chosen) == count:
                     break

@@ -1,4 +1,4 @@
-"""Decisions that are made already: a search offers what was chosen elsewhere as the only option."""
+"""Pinned decisions of frozen Funcs and of large-neighbourhood search: each has one option, the incumbent's."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KINDS = {Level.INLINE: "inline", Level.ROOT: "root", Level.BLOCK: "block", Level
 
 @dataclass(frozen=True, slots=True)
 class PinnedDecision:
-    """What is decided for a Func.
+    """The decisions of one Func.
 
     Attributes:
-        level: Where it is computed.
-        spot: Where in a kernel, for BLOCK and THREAD.
+        level: Level of its compute location.
+        spot: Compute location within a kernel, at BLOCK and THREAD.
         tilings: Tile sizes: threads and serial points of each of its kernels at ROOT, its threads at BLOCK.
     """
 
@@ -32,59 +32,60 @@ class PinnedDecision:
 
 
 def pinned_decisions(places: ComputeLocations, state: State) -> dict[str, PinnedDecision]:
-    """Return what a complete state decides for each Func."""
+    """Return the decisions of a complete state by Func."""
     roots: dict[str, dict[int, Params]] = {}
-    found: dict[str, PinnedDecision] = {}
+    decisions: dict[str, PinnedDecision] = {}
     for piece in state.pieces:
         s, layout = piece.structure, places.layout(piece.structure)
         roots.setdefault(s.func, {})[s.stages[0].number] = piece.params[: layout.root_serial.stop]
         for spot in s.spots:
-            own = (piece.params[layout.threads_of(spot.func)],) if spot.level is Level.BLOCK else ()
-            found[spot.func] = PinnedDecision(spot.level, spot, own)
+            threads = (piece.params[layout.threads_of(spot.func)],) if spot.level is Level.BLOCK else ()
+            decisions[spot.func] = PinnedDecision(spot.level, spot, threads)
     for func, level in state.levels.items():
         if level is Level.ROOT:
-            found[func] = PinnedDecision(level, None, tuple(p for _, p in sorted(roots.get(func, {}).items())))
+            decisions[func] = PinnedDecision(level, None, tuple(p for _, p in sorted(roots.get(func, {}).items())))
         elif level is Level.INLINE:
-            found[func] = PinnedDecision(level)
-    return found
+            decisions[func] = PinnedDecision(level)
+    return decisions
 
 
 def pinned_options(
-    decider: OptionEnumerator, state: State, decision: Decision, held: PinnedDecision, *, members: bool
+    enumerator: OptionEnumerator, state: State, decision: Decision, pinned: PinnedDecision, *, fusion: bool
 ) -> Sequence[Option]:
-    """Return the one option of a decision that is held.
+    """Return the one option of a pinned decision.
 
-    Where the state does not offer it, as other decisions have changed, the options that come nearest: the same place
-    with other tiles, then any. A Func that was inlined stays so, as kernels that are not looked at may rely on it.
+    Other decisions may have changed so that the state lacks this option. Then the nearest ones are returned: the same
+    compute location with other tiles, else all. An inlined Func stays inlined, since unaffected kernels may depend on
+    it.
     """
-    if held.level is Level.ROOT and decision.group is not None and decision.group < len(held.tilings):
-        return decider.fixed_tiling(state, decision, held.tilings[decision.group])
-    near = decider.options(state, decision, members=members, only=KINDS[held.level])
-    if decision.group is not None or held.level is Level.INLINE:
+    if pinned.level is Level.ROOT and decision.group is not None and decision.group < len(pinned.tilings):
+        return enumerator.fixed_tiling(state, decision, pinned.tilings[decision.group])
+    near = enumerator.options(state, decision, fusion=fusion, only=KINDS[pinned.level])
+    if decision.group is not None or pinned.level is Level.INLINE:
         return near
-    if held.spot is not None:
-        place = held.spot._replace(aligned=None)
-        near = [o for o in near if o.added[0].structure.spot(decision.func) == place]
-    if near and held.spot is not None and held.spot.aligned is not None:
-        return [_aligned(decider, near[0], held)]
-    if held.tilings:
-        same = [o for o in near if _tiles(decider.places, o) == held.tilings[0]]
+    if pinned.spot is not None:
+        location = pinned.spot._replace(aligned=None)
+        near = [o for o in near if o.added[0].structure.spot(decision.func) == location]
+    if near and pinned.spot is not None and pinned.spot.aligned is not None:
+        return [_aligned(enumerator, near[0], pinned)]
+    if pinned.tilings:
+        same = [o for o in near if _tiles(enumerator.places, o) == pinned.tilings[0]]
         near = same or near
-    return near or decider.options(state, decision, members=members)
+    return near or enumerator.options(state, decision, fusion=fusion)
 
 
-def _aligned(decider: OptionEnumerator, option: Option, held: PinnedDecision) -> Option:
-    """Return an option at BLOCK with the alignment and the threads that are held."""
-    assert held.spot is not None
+def _aligned(enumerator: OptionEnumerator, option: Option, pinned: PinnedDecision) -> Option:
+    """Return an option at BLOCK with the pinned tile alignment and threads."""
+    assert pinned.spot is not None
     (piece,) = option.added
-    structure = decider.places.one(with_alignment(piece.structure, option.func, held.spot.aligned))
-    where = decider.places.layout(structure).threads_of(option.func)
-    params = (*piece.params[: where.start], *held.tilings[0], *piece.params[where.stop :])
+    structure = enumerator.places.one(with_alignment(piece.structure, option.func, pinned.spot.aligned))
+    where = enumerator.places.layout(structure).threads_of(option.func)
+    params = (*piece.params[: where.start], *pinned.tilings[0], *piece.params[where.stop :])
     return option._replace(added=(PartialKernel(structure, params, tiled=True),))
 
 
 def _tiles(places: ComputeLocations, option: Option) -> Params:
-    """Return the tile sizes that an option gives the Func."""
+    """Return the tile sizes of an option's Func."""
     for piece in option.added:
         layout = places.layout(piece.structure)
         if piece.structure.func == option.func and option.level is Level.ROOT:

@@ -1,6 +1,6 @@
-"""Better tiles for kernels whose places stay: those of the root, then the threads and alignment of each Member.
+"""Retiling with fixed compute locations: tiles of the root, then threads and alignment of each fused producer.
 
-A search chooses the tiles of a root before it knows what is computed inside; here everything is known.
+Beam search tiles a root before its fused producers are chosen; here all of them are fixed.
 """
 
 from __future__ import annotations
@@ -21,42 +21,45 @@ from autosched.search.refine.tile_alignment import alignments, with_alignment
 from autosched.search.space.option_enumeration import OptionEnumerator
 
 SWEEPS = 3
-"""How often root and Members are gone through at most."""
+"""Most sweeps of coordinate descent over root and fused producers."""
 SIZES_AT_ONCE = 2
-"""Sizes of a root's tile (threads and points of a thread, by dimension) that change at most from step to step."""
+"""Most tile sizes of the root (threads and serial points, by dimension) that change in one step."""
 
 
 @dataclass
 class Retiler:
-    """Finds tile sizes for the kernels of complete states, each kernel once.
+    """Refines the tile sizes of kernels by coordinate descent; results are cached by kernel.
 
     Args:
         evaluator: Costs kernels.
-        decider: Knows which tile sizes there are.
-        late: Whether the time budget has ended, so that what was found until now is taken.
-        aligns: Whether the tile of a Member may begin at other columns; in kernels of one step it may not.
+        enumerator: Enumerates tile sizes.
+        late: Returns whether the time budget has ended; the search then returns its best result so far.
+        aligns: Whether tile alignments are tried; kernels of one step cannot have any.
+        legality: Returns whether a kernel is legal; `kernel_violations` of the kernel by default.
     """
 
     evaluator: KernelEvaluator
-    decider: OptionEnumerator
+    enumerator: OptionEnumerator
     late: Callable[[], bool] = lambda: False
     aligns: bool = True
-    _found: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
+    legality: Callable[[KernelSketch, Params], bool] | None = None
+    _best: dict[Kernel, Kernel] = field(init=False, default_factory=dict)
 
     def retiled(self, state: State) -> State:
-        """Return a complete state with the best tiles found for its kernels: never dearer, and as legal."""
+        """Return a complete state with retiled kernels, at most as slow and legal where the state is."""
         return self.all_retiled([state])[0]
 
     def all_retiled(self, states: Sequence[State]) -> list[State]:
-        """Return complete states with the best tiles found for their kernels, all of which are looked at together."""
+        """Return complete states with retiled kernels; the searches of all kernels share evaluation batches."""
         kernels = dict.fromkeys((p.structure, p.params) for state in states for p in state.pieces)
-        fresh = [k for k in kernels if k not in self._found]
+        fresh = [k for k in kernels if k not in self._best]
         for kernel, best in zip(fresh, run_batched(self.evaluator, [self.descend(*k) for k in fresh]), strict=True):
-            self._found[kernel] = self._found[best] = best
-        return [self._with_found(state) for state in states]
+            self._best[kernel] = self._best[best] = best
+        return [self._with_best(state) for state in states]
 
-    def _with_found(self, state: State) -> State:
-        best = [self._found[p.structure, p.params] for p in state.pieces]
+    def _with_best(self, state: State) -> State:
+        """Return a state with the cached best tile sizes of its kernels."""
+        best = [self._best[p.structure, p.params] for p in state.pieces]
         pieces = tuple(
             p if kernel == (p.structure, p.params) else PartialKernel(*kernel, tiled=True)
             for p, kernel in zip(state.pieces, best, strict=True)
@@ -67,60 +70,66 @@ class Retiler:
     def descend(
         self, structure: KernelSketch, params: Params, *, vectors: bool = False, far: bool = False
     ) -> EvaluationCoroutine[Kernel]:
-        """Return the kernel that no small change of the root's tiles alone and no change of one Member's makes cheaper.
+        """Return a locally optimal kernel: no small change of the root's tile or of one fused producer is cheaper.
 
-        With ``vectors``, Members that read rows of arrays may have as many threads as there are whole vectors. With
-        ``far``, all tiles of the root are tried at once: those that it starts from were chosen for another kernel.
+        Args:
+            structure: The kernel.
+            params: Tile sizes to start from.
+            vectors: Whether fused producers also try one thread per vector of a row.
+            far: Whether all tiles of the root are tried, for tile sizes that were chosen for another kernel.
         """
         start = structure, params
-        found = yield from self._descended(start, vectors=vectors, far=far)
-        if found == start or self.is_legal(*found):
-            return found
-        return (yield from self._descended(start, vectors=vectors, far=far, checked=True))
+        best = yield from self._descent(start, vectors=vectors, far=far)
+        if best == start or self.is_legal(*best):
+            return best
+        return (yield from self._descent(start, vectors=vectors, far=far, legal_only=True))
 
-    def _descended(
-        self, now: Kernel, *, vectors: bool, far: bool, checked: bool = False
+    def _descent(
+        self, now: Kernel, *, vectors: bool, far: bool, legal_only: bool = False
     ) -> EvaluationCoroutine[Kernel]:
-        """Do the same; kernels on the way pass all checks only with ``checked``, which few do not."""
-        layout = self.decider.places.layout(now[0])
+        """As `descend`; intermediate kernels pass all legality checks only with ``legal_only``, as most do anyway."""
+        layout = self.enumerator.places.layout(now[0])
         for _ in range(SWEEPS):
             if self.late():
                 break
             before = now
-            now = yield from self._cheapest(now, self._root_variants(*now, layout, far), checked)
+            now = yield from self._cheapest(now, self._root_variants(*now, layout, far), legal_only)
             for func, where in layout.members:
                 variants = self._member_variants(now[0], func, where, now[1], vectors)
-                now = yield from self._cheapest(now, variants, checked)
+                now = yield from self._cheapest(now, variants, legal_only)
             if now == before:
                 break
         return now
 
-    def _cheapest(self, now: Kernel, variants: list[Kernel], checked: bool) -> EvaluationCoroutine[Kernel]:
+    def _cheapest(self, now: Kernel, variants: list[Kernel], legal_only: bool) -> EvaluationCoroutine[Kernel]:
+        """Return the cheapest variant that is cheaper than a kernel, else the kernel."""
         yield now, *variants
         verdicts = [(self.evaluator.verdicts(v[0])[v[1]], v) for v in variants]
         cost = self.evaluator.known(*now).cost
         cheaper = [(rounded_cost(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
-        if not checked:
-            return min(cheaper, key=lambda found: (found[0], found[1][1]), default=(cost, now))[1]
-        cheaper.sort(key=lambda found: (found[0], found[1][1]))
+        if not legal_only:
+            return min(cheaper, key=lambda entry: (entry[0], entry[1][1]), default=(cost, now))[1]
+        cheaper.sort(key=lambda entry: (entry[0], entry[1][1]))
         return next((v for _, v in cheaper if self.is_legal(*v)), now)
 
     def is_legal(self, structure: KernelSketch, params: Params) -> bool:
-        """Return whether a kernel passes all checks, the dear ones too."""
+        """Return whether a kernel passes all legality checks, the expensive ones included."""
+        if self.legality is not None:
+            return self.legality(structure, params)
         kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         return not kernel_violations(self.evaluator.bound, kernel, self.evaluator.target)
 
     def _root_variants(self, structure: KernelSketch, params: Params, layout: TileColumns, far: bool) -> list[Kernel]:
-        """Return tiles of the root near its own, with the threads that Members have now, as far as regions allow.
+        """Return the kernel with tiles of the root near the current one, or with all tiles if ``far`` or none is near.
 
-        If none is near, as the root has tiles that no search tries, they are all tiles that are tried.
+        Fused producers keep their threads, as far as their regions allow.
         """
-        own = layout.root_serial.stop
-        tilings = self.decider.tilings(structure)
-        tried = np.array([t[:own] for t in tilings], np.int64).reshape(len(tilings), own)
-        near = (tried != np.array(params[:own], np.int64)).sum(axis=1) <= SIZES_AT_ONCE
+        width = layout.root_serial.stop
+        tilings = self.enumerator.tilings(structure)
+        tried = np.array([t[:width] for t in tilings], np.int64).reshape(len(tilings), width)
+        near = (tried != np.array(params[:width], np.int64)).sum(axis=1) <= SIZES_AT_ONCE
         chosen = tried if far or not near.any() else tried[near]
-        rows = np.concatenate([chosen, np.tile(np.array(params[own:], np.int64), (len(chosen), 1))], axis=1)
+        rows = np.concatenate([chosen, np.tile(np.array(params[width:], np.int64), (len(chosen), 1))], axis=1)
         extents = self.evaluator.kernel_model(structure).member_extents(rows) if layout.members else {}
         for func, where in layout.members:
             rows[:, where] = np.minimum(rows[:, where], extents[func])
@@ -129,20 +138,21 @@ class Retiler:
     def _member_variants(
         self, structure: KernelSketch, func: str, where: slice, params: Params, vectors: bool
     ) -> list[Kernel]:
-        """Return all threads of a Member, with its tile as it is and with one that begins at other columns."""
-        found: list[Kernel] = []
-        others = self._alignments(structure, func)
-        for other in others:
-            extents = self.evaluator.kernel_model(other).member_extents(np.array([params], np.int64))
-            whole = vectors and len(others) > 1  # where there is an alignment that suits what it reads
-            tilings = self.decider.member_tilings(func, tuple(extents[func][0].tolist()), vectors=whole)
-            found += [(other, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
-        return found
+        """Return the kernel with all thread counts and tile alignments of a fused producer."""
+        variants: list[Kernel] = []
+        aligned = self._alignments(structure, func)
+        for variant in aligned:
+            extents = self.evaluator.kernel_model(variant).member_extents(np.array([params], np.int64))
+            whole = vectors and len(aligned) > 1  # the producer loads whole vectors with some alignment
+            tilings = self.enumerator.member_tilings(func, tuple(extents[func][0].tolist()), vectors=whole)
+            variants += [(variant, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
+        return variants
 
     def _alignments(self, structure: KernelSketch, func: str) -> list[KernelSketch]:
+        """Return a kernel with all tile alignments of a fused producer to try, the current one first."""
         spot = structure.spot(func)
         if not self.aligns or spot is None or self.evaluator.target.kind == "cpu":
             return [structure]
-        model = self.evaluator.kernel_model(self.decider.places.bare(structure))
+        model = self.evaluator.kernel_model(self.enumerator.places.bare(structure))
         chosen = [spot.aligned, *(a for a in (None, *alignments(model, func)) if a != spot.aligned)]
-        return [self.decider.places.one(with_alignment(structure, func, a)) for a in chosen]
+        return [self.enumerator.places.one(with_alignment(structure, func, a)) for a in chosen]

@@ -1,4 +1,4 @@
-"""At which columns the tile of a Member may begin, so that its threads read whole vectors from global memory."""
+"""Tile alignment of fused producers: start columns for which threads load whole vectors from global memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from autosched.schedule.types import TileAlignment
 
 
 def alignments(model: SketchFeaturizer, func: str) -> list[TileAlignment]:
-    """Return the alignments to try for a BLOCK Member: those of most of the arrays in global memory that it reads.
+    """Return the alignments to try for a fused producer at BLOCK: the one that suits most of its global loads.
 
     Args:
-        model: The kernel it is in.
-        func: The Member.
+        model: The kernel.
+        func: The fused producer.
     """
     bound, structure = model.bound, model.structure
     fastest = storage_order(bound.funcs[func])[-1:]
@@ -34,7 +34,7 @@ def alignments(model: SketchFeaturizer, func: str) -> list[TileAlignment]:
 
 
 def with_alignment(structure: KernelSketch, func: str, aligned: TileAlignment | None) -> KernelSketch:
-    """Return a structure with another alignment of one Member."""
+    """Return a kernel with another alignment of one fused producer."""
 
     def changed(s: ComputeLocation) -> ComputeLocation:
         return s._replace(aligned=aligned) if s.func == func else s
@@ -44,7 +44,7 @@ def with_alignment(structure: KernelSketch, func: str, aligned: TileAlignment | 
 
 
 def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:
-    """Return the columns at which each access of a group reads the first element of a vector, if rows are aligned."""
+    """Return the alignment of each access of a group, if it reads aligned rows of an array by contiguous columns."""
     last = group.rows[-1] if group.rows else None
     if last is None or last.coefficients != ((dim, 1),) or last.quotient != 1:
         return []
@@ -56,7 +56,7 @@ def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[T
 
 
 def array_in_memory(bound: BoundPipeline, group: AccessGroup) -> tuple[int, Sequence[int], int]:
-    """Return an array in global memory: bytes of an element, strides in elements, index of the first column."""
+    """Return the layout of an array in global memory: element size in bytes, strides in elements, first column."""
     if group.source in bound.inputs:
         array = bound.inputs[group.source]
         return array.dtype.bytes_, array_strides(array.shape, array.dtype.bytes_, pitched=False)[0], 0

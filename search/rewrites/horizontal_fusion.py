@@ -1,8 +1,7 @@
-"""Which outputs are worth computing together: those over one region that read the same.
+"""Horizontal fusion of outputs over one region that share sources.
 
-A stencil code returns several fields that all come from the same ones. In kernels of their own, each reads these again;
-in one kernel, a thread reads them once (five outputs of hypterm: twice as fast on the simulated H200). How much a
-thread can hold at hand decides, so that both ways are searched.
+Stencil codes return several fields computed from the same inputs. In separate kernels each output loads these inputs
+again; in one kernel a thread loads them once. Register pressure decides which is faster, so both are searched.
 """
 
 from __future__ import annotations
@@ -16,41 +15,41 @@ from autosched.target import Target
 
 
 def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettings) -> list[BoundPipeline]:
-    """Return the pipelines that a search looks at, all of which compute the same; the first is as it was given.
+    """Return the rewrites of a pipeline to search: the pipeline itself first, then all that the settings allow.
 
     Args:
-        bound: The pipeline; one that is rewritten already is left as it is.
+        bound: The pipeline; one that is rewritten already has no further rewrites.
         target: The device.
-        settings: Whether reductions are tried in pieces and shared by lanes, and outputs together.
+        settings: Whether rfactor, warp reductions and horizontal fusion are tried.
     """
     if bound.rewrites or bound.lane_loops:
         return [bound]
-    views = rfactor_rewrites(bound, target, atomics=settings.atomics) if settings.rfactor else [bound]
+    rewrites = rfactor_rewrites(bound, target, atomics=settings.atomics) if settings.rfactor else [bound]
     if settings.warp_reductions:
-        views += warp_reduction_rewrites(views, target)
-    joins = _joins(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
-    return [*views, fuse_outputs(bound, joins)] if joins else views
+        rewrites += warp_reduction_rewrites(rewrites, target)
+    fusions = _fusions(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
+    return [*rewrites, fuse_outputs(bound, fusions)] if fusions else rewrites
 
 
-def _joins(bound: BoundPipeline) -> tuple[HorizontalFusion, ...]:
-    """Return the groups of outputs over one region that share something they read, or read each other."""
-    groups: list[tuple[HorizontalFusion, frozenset[str]]] = []  # with what is at hand in it
+def _fusions(bound: BoundPipeline) -> tuple[HorizontalFusion, ...]:
+    """Return the groups of outputs over one region that share sources or read each other."""
+    groups: list[tuple[HorizontalFusion, frozenset[str]]] = []  # with the sources and outputs of the group
     for name in dict.fromkeys(func for _, func, _ in bound.output_components):
         read = _read(bound, name)
-        for k, (join, known) in enumerate(groups):
-            larger = HorizontalFusion((*join.funcs, name))
-            if known & read and not fusion_error(bound, larger):
-                groups[k] = larger, known | read | {name}
+        for k, (fusion, sources) in enumerate(groups):
+            larger = HorizontalFusion((*fusion.funcs, name))
+            if sources & read and not fusion_error(bound, larger):
+                groups[k] = larger, sources | read | {name}
                 break
         else:
             groups.append((HorizontalFusion((name,)), read | {name}))
-    return tuple(join for join, _ in groups if len(join.funcs) > 1)
+    return tuple(fusion for fusion, _ in groups if len(fusion.funcs) > 1)
 
 
 def _read(bound: BoundPipeline, name: str) -> frozenset[str]:
-    """Return what a Func reads, itself or through Funcs that only fetch at another point."""
-    found: set[str] = set()
+    """Return the sources of a Func, where boundary conditions count as the array that they wrap."""
+    sources: set[str] = set()
     for source in bound.funcs[name].stages[0].sources:
         func = bound.funcs.get(source)
-        found |= {source} if func is None or func.boundary is None else set(func.stages[0].sources)
-    return frozenset(found)
+        sources |= {source} if func is None or func.boundary is None else set(func.stages[0].sources)
+    return frozenset(sources)

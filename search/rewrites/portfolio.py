@@ -1,9 +1,8 @@
-"""Searches several ways of computing one pipeline, and goes further with those that are predicted to be fastest.
+"""Search over a portfolio of rewrites of one pipeline, narrowed to the most promising ones step by step.
 
-Where reductions are tried in pieces, or shared by lanes, most ways are several times slower than the best one. A greedy
-search of each, in a fraction of the time of a whole one, shows which these are; of the others the passes of the beam
-search, before anything is refined. What the greedy search finds is refined like the rest, as it may be better: it
-freezes nothing.
+With rfactor and warp reductions, most rewrites are several times slower than the best one. A greedy search ranks all
+rewrites first. Rewrites within `GREEDY_WITHIN` of the best get beam search; those within `PASSES_WITHIN` after it are
+refined. The greedy result is refined as well: greedy search freezes no decisions, so it can beat the beam.
 """
 
 from __future__ import annotations
@@ -31,34 +30,34 @@ from autosched.search.strategies.prefer_baseline import prefer_baseline, simples
 from autosched.target import Target
 
 GREEDY_WITHIN = 3.0
-"""Ways are searched whose greedy search finds something that takes at most so many times as long as the best of all."""
+"""Ratio of predicted times, of a rewrite's greedy result over the best one's, up to which it gets beam search."""
 FIRST_PASS_WITHIN = 1.1
-"""Ways of which the first pass that fuses Funcs finds nothing so near to the best of all get no other passes."""
+"""Ratio of predicted times, of a rewrite's first pass with fusion over the best result so far, up to which it gets
+further passes."""
 PASSES_WITHIN = 1.2
-"""Ways are refined whose passes find something that takes at most so many times as long as the best of all."""
+"""Ratio of predicted times, of a rewrite's passes over the best one's, up to which it is refined."""
 GREEDY_SHARE, PASSES_SHARE = 0.2, 0.5
-"""Shares of the time that is left that greedy searches, and then passes, of several ways may take."""
+"""Shares of the remaining time for greedy search, and then for passes, of several rewrites."""
 ALONE_SHARE = {"cpu": 0.7}
-"""Share of the time that the passes may take where there is one way, by kind of target: on a CPU simpler searches come
-after them."""
+"""Share of the time for the passes of a single rewrite, by kind of target: on a CPU, simpler searches follow."""
 
 
 @dataclass
 class RewriteSearch:
-    """One way of computing a pipeline's reductions.
+    """Search of one rewrite of a pipeline.
 
     Args:
-        bound: The pipeline, computed in this way.
+        bound: The rewritten pipeline.
         target: Device limits.
-        cost: Predicts times.
-        settings: What a search tries.
-        seed: Source of randomness.
-        alike: What the ways of computing one pipeline know of kernels that are the same in several, if there are more.
+        cost: Cost model.
+        settings: Search settings.
+        seed: Seed of random choices.
+        shared_cache: Verdicts shared with the searches of the other rewrites, if there are any.
 
     Attributes:
-        greedy: Search with one state and one pass.
-        search: The search.
-        states: What both have found, the cheapest first.
+        greedy: Beam search with one state and one pass.
+        search: Beam search with the given settings.
+        states: Complete states of both, cheapest first.
     """
 
     bound: BoundPipeline
@@ -66,17 +65,17 @@ class RewriteSearch:
     cost: CostModel
     settings: SearchSettings
     seed: int
-    alike: CrossRewriteCache[Verdicts] | None = None
+    shared_cache: CrossRewriteCache[Verdicts] | None = None
     greedy: BeamSearch = field(init=False)
     search: BeamSearch = field(init=False)
     states: list[State] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        evaluator = KernelEvaluator(self.bound, self.target, self.cost, self.settings, alike=self.alike)
+        evaluator = KernelEvaluator(self.bound, self.target, self.cost, self.settings, shared_cache=self.shared_cache)
         self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
         least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
-        decider = self.search.expander.decider
-        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), decider=decider, own=least)
+        enumerator = self.search.expander.enumerator
+        self.greedy = BeamSearch(evaluator, np.random.default_rng(self.seed), enumerator=enumerator, overrides=least)
 
     @property
     def cut_short(self) -> bool:
@@ -84,34 +83,35 @@ class RewriteSearch:
         return self.greedy.cut_short or self.search.cut_short
 
     def greedy_cost(self, deadline: float | None) -> float:
-        """Return the predicted time of what a greedy search finds, infinite if that is nothing."""
+        """Run the greedy search; return the predicted time of the best state so far, infinite if there is none."""
         self.greedy.deadline = deadline
         return self._cost_with(self.greedy.run())
 
     def cost_of_passes(self, deadline: float | None, best: float = math.inf) -> float:
-        """Run the passes of the search, too, and return the predicted time of the best that was found until now.
+        """Run the passes of the beam search; return the predicted time of the best state so far.
 
         Args:
-            deadline: Time by `time.perf_counter` at which they must end, or None.
-            best: The least predicted time of other ways.
+            deadline: Time by `time.perf_counter` at which the passes must end, or None.
+            best: Least predicted time of the other rewrites.
         """
-        self.search.deadline, self.search.limit = deadline, FIRST_PASS_WITHIN * best
+        self.search.deadline, self.search.cost_limit = deadline, FIRST_PASS_WITHIN * best
         return self._cost_with(self.search.run_passes())
 
-    def _cost_with(self, found: list[State]) -> float:
-        self.states = sorted([*self.states, *found], key=lambda state: rounded_cost(state.cost))
+    def _cost_with(self, states: list[State]) -> float:
+        """Add states and return the cost of the cheapest one so far, infinite if there is none."""
+        self.states = sorted([*self.states, *states], key=lambda state: rounded_cost(state.cost))
         return self.states[0].cost if self.states else float("inf")
 
-    def finished(self, deadline: float | None, count: int) -> SearchResult:
-        """Refine the states of the passes and return up to ``count`` schedules."""
+    def finish(self, deadline: float | None, count: int) -> SearchResult:
+        """Refine the states found so far and return up to ``count`` schedules."""
         started = time.perf_counter()
         self.search.deadline = deadline
         evaluator = self.search.evaluator
         simple = simplest_within(evaluator, self.settings.baseline_tolerance, deadline)
         states = self.search.refined(self.states)
         legal = itertools.islice(legal_schedules(evaluator, states), count)
-        walking = MainloopImprover(self.settings, self.search.late)
-        ranked = walking.with_improved(
+        improver = MainloopImprover(self.settings, self.search.late)
+        ranked = improver.with_improved(
             RankedSchedule(schedule, state.cost, state, evaluator) for schedule, state in legal
         )[:count]
         ranked = prefer_baseline(ranked, simple, count, self.settings.baseline_tolerance)
@@ -123,48 +123,48 @@ class RewriteSearch:
         return SearchResult(tuple(ranked), evaluator.counts, seconds, self.search.cut_short, note, evaluator)
 
 
-def search_portfolio(ways: Sequence[RewriteSearch], seconds: float | None, count: int) -> Iterator[SearchResult]:
-    """Yield what the searches of the ways find that are gone through to the end; at least one.
+def search_portfolio(searches: Sequence[RewriteSearch], seconds: float | None, count: int) -> Iterator[SearchResult]:
+    """Yield the results of all rewrites that are searched to the end; at least one.
 
     Args:
-        ways: Ways of computing one pipeline, at least one.
-        seconds: Time budget for all of them; what has none left is not searched further.
-        count: How many schedules are wanted of each.
+        searches: Searches of the rewrites of one pipeline, at least one.
+        seconds: Time budget for all of them; when it ends, the remaining rewrites are dropped.
+        count: Most schedules of each.
     """
     end = None if seconds is None else time.perf_counter() + seconds
-    chosen, greedy = list(ways), ways[0].settings.beam_size > 1
-    if len(ways) > 1:
+    chosen, greedy = list(searches), searches[0].settings.beam_size > 1
+    if len(searches) > 1:
         if greedy:
-            chosen = _near([(w, w.greedy_cost(t)) for w, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
+            chosen = _promising([(s, s.greedy_cost(t)) for s, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
         costs: list[tuple[RewriteSearch, float]] = []
-        for way, t in _in_time(chosen, end, PASSES_SHARE):
-            costs.append((way, way.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
-        chosen = _near(costs, PASSES_WITHIN)
+        for search, t in _in_time(chosen, end, PASSES_SHARE):
+            costs.append((search, search.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
+        chosen = _promising(costs, PASSES_WITHIN)
     else:
-        for way, t in _in_time(chosen, end, ALONE_SHARE.get(ways[0].target.kind, 1.0)):
-            way.cost_of_passes(t)
-        if greedy and ways[0].settings.refine and not chosen[0].search.late():
-            chosen[0].greedy_cost(end)  # what it finds is refined, too
-    for way, deadline in _in_time(chosen, end):
-        found = way.finished(deadline, count)
-        yield found
-        if not ways[0].settings.refine and not math.isnan(found.ranked[0].seconds):
-            return  # of the others only the windows are not known
+        for search, t in _in_time(chosen, end, ALONE_SHARE.get(searches[0].target.kind, 1.0)):
+            search.cost_of_passes(t)
+        if greedy and searches[0].settings.refine and not chosen[0].search.late():
+            chosen[0].greedy_cost(end)  # adds its result to the states to refine
+    for search, deadline in _in_time(chosen, end):
+        result = search.finish(deadline, count)
+        yield result
+        if not searches[0].settings.refine and not math.isnan(result.ranked[0].seconds):
+            return  # without refinement the ranking of rewrites is final, up to mainloops and sliding windows
 
 
 def _in_time(
-    ways: Sequence[RewriteSearch], end: float | None, share: float = 1.0
+    searches: Sequence[RewriteSearch], end: float | None, share: float = 1.0
 ) -> Iterator[tuple[RewriteSearch, float | None]]:
-    """Yield ways, each with the time by which it must have gone a step further; the first, and others in time."""
-    for k, way in enumerate(ways):
+    """Yield searches, each with the deadline of its next step; the first one always, the others while time is left."""
+    for k, search in enumerate(searches):
         now = time.perf_counter()
         if end is None:
-            yield way, None
+            yield search, None
         elif k == 0 or now < end:
-            yield way, now + (end - now) * share / (len(ways) - k)
+            yield search, now + (end - now) * share / (len(searches) - k)
 
 
-def _near(costs: Sequence[tuple[RewriteSearch, float]], within: float) -> list[RewriteSearch]:
-    """Return the ways that cost little more than the best of them, the best first."""
-    ordered = sorted(costs, key=lambda found: found[1])
-    return [way for way, cost in ordered if cost <= within * ordered[0][1]]
+def _promising(costs: Sequence[tuple[RewriteSearch, float]], within: float) -> list[RewriteSearch]:
+    """Return the searches whose cost is within a ratio of the best one's, cheapest first."""
+    ordered = sorted(costs, key=lambda entry: entry[1])
+    return [search for search, cost in ordered if cost <= within * ordered[0][1]]

@@ -1,8 +1,7 @@
-"""Which reductions are worth sharing between the lanes of a warp: those of few points with many terms.
+"""Warp reductions of updates with few points and many terms.
 
-A search places Funcs and chooses tiles in a pipeline in which the lanes of such updates are loops
-(`autosched.analysis.rewrites.lane_loops`), so that a row's sum can be computed by a warp wherever it is needed: at
-root, or in the blocks of what reads it.
+In the rewritten pipeline the lanes of such an update are a loop (`autosched.analysis.rewrites.lane_loops`). A warp can
+then reduce a row at any compute location: at root, or in the blocks of its readers.
 """
 
 from __future__ import annotations
@@ -27,49 +26,49 @@ from autosched.target import Target
 Ints = NDArray[np.int64]
 
 LEAST_TERMS = 64
-"""Terms of a reduction, from which on threads share it: two for each lane of a warp."""
+"""Least terms of a warp reduction: two per lane."""
 LONG_ROWS = (128, 256)
-"""Threads along a row that are tried besides."""
+"""Further threads along a row to try."""
 ENOUGH = 0.25
-"""Share of the device's threads that points must fill, or lanes share their terms."""
+"""Share of the device's threads that points must occupy for a reduction to need no warp reduction."""
 
 
-def warp_reduction_rewrites(views: Sequence[BoundPipeline], target: Target) -> list[BoundPipeline]:
-    """Return pipelines in which lanes share reductions.
+def warp_reduction_rewrites(rewrites: Sequence[BoundPipeline], target: Target) -> list[BoundPipeline]:
+    """Return rewrites with warp reductions.
 
     Args:
-        views: Ways of computing a pipeline, the first one as it is.
+        rewrites: Rewrites of a pipeline, the pipeline itself first.
         target: The device.
 
     Returns:
-        The first one with lanes, and the last one with lanes where these join pieces.
+        The pipeline with warp reductions, and the last rewrite with warp reductions of its partial results.
     """
     if target.kind != "cuda":
         return []
-    chosen = dict.fromkeys((id(views[0]), id(views[-1])))
-    found = []
-    for view in (v for v in views if id(v) in chosen):
-        lanes = tuple(_lanes(view, target))
+    chosen = dict.fromkeys((id(rewrites[0]), id(rewrites[-1])))
+    with_lanes = []
+    for rewrite in (v for v in rewrites if id(v) in chosen):
+        lanes = tuple(_lane_loops(rewrite, target))
         if lanes:
-            found.append(add_lane_loops(view, lanes))
-    return found
+            with_lanes.append(add_lane_loops(rewrite, lanes))
+    return with_lanes
 
 
 def with_long_rows(settings: SearchSettings) -> SearchSettings:
-    """Return settings with tiles so long that a block has whole rows, and computes what it needs of them once."""
+    """Return settings with tiles long enough for whole rows, whose reductions a block then computes once."""
     return replace(settings, vector_threads=(*settings.vector_threads, *LONG_ROWS))
 
 
 def only_whole_rows(bound: BoundPipeline, func: str, grid: BlockGrid, vector: int, tilings: Ints) -> Ints:
-    """Return the tilings in which a block has all points that share what lanes add up, if there are any; else all.
+    """Return the tilings whose blocks have all points that read one warp reduction, if there are any; else all.
 
-    So sums of rows can be computed in the blocks that read them, each once.
+    Row sums can then be computed once, in the blocks that read them.
 
     Args:
         bound: The pipeline.
         func: The root.
         grid: Its dimensions.
-        vector: Position of the dimension that threadIdx.x walks.
+        vector: Position of the dimension of threadIdx.x.
         tilings: ``int64[N, 2 * dims]``, threads and points of each.
     """
     sums = [f for f in bound.funcs.values() if has_lanes(f) and func in bound.consumers[f.name]]
@@ -77,17 +76,17 @@ def only_whole_rows(bound: BoundPipeline, func: str, grid: BlockGrid, vector: in
     if not owned:
         return tilings
     d = len(grid.dims)
-    beside = [dim not in set().union(*owned) for dim in grid.dims]
-    whole = (tilings[:, :d] * tilings[:, d:] >= grid.sizes)[:, beside].all(axis=1)
+    along_row = [dim not in set().union(*owned) for dim in grid.dims]
+    whole = (tilings[:, :d] * tilings[:, d:] >= grid.sizes)[:, along_row].all(axis=1)
     return only_whole_warps(bound, vector, tilings[whole] if whole.any() else tilings)
 
 
 def only_whole_warps(bound: BoundPipeline, vector: int, tilings: Ints) -> Ints:
-    """Return the tilings whose rows of threads leave the lanes of warps together, if there are any; else all.
+    """Return the tilings whose rows of threads are whole warps of lanes, if there are any; else all.
 
     Args:
         bound: The pipeline.
-        vector: Position of the dimension that threadIdx.x walks.
+        vector: Position of the dimension of threadIdx.x.
         tilings: ``int64[N, columns]``, threads of each dimension first.
     """
     if not bound.lane_loops or not tilings.shape[1]:
@@ -98,23 +97,24 @@ def only_whole_warps(bound: BoundPipeline, vector: int, tilings: Ints) -> Ints:
 
 
 def has_lanes(func: BoundFunc) -> bool:
-    """Whether lanes share the terms of an update of a Func."""
+    """Whether an update of a Func is a warp reduction."""
     return any(d.lanes for s in func.stages for d in s.loops)
 
 
-def _lanes(bound: BoundPipeline, target: Target) -> Iterator[LaneLoop]:
-    """Yield the updates that whole warps share."""
+def _lane_loops(bound: BoundPipeline, target: Target) -> Iterator[LaneLoop]:
+    """Yield the lane loops of all updates that are worth a warp reduction."""
     threads = target.multiprocessors * target.max_warps_per_sm * target.warp_size
     for func in bound.funcs.values():
         for stage in func.stages[1:]:
             points = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in {p.name for p in stage.loops})
-            if points < ENOUGH * threads and _may_be_shared(bound, func, stage):
+            if points < ENOUGH * threads and _is_candidate(bound, func, stage):
                 loop = max(stage.reductions, key=lambda d: (d.extent >= target.warp_size, stage.reductions.index(d)))
                 if loop.extent >= target.warp_size:
                     yield LaneLoop(func.name, stage.number, loop.name, target.warp_size)
 
 
-def _may_be_shared(bound: BoundPipeline, func: BoundFunc, stage: BoundStage) -> bool:
+def _is_candidate(bound: BoundPipeline, func: BoundFunc, stage: BoundStage) -> bool:
+    """Whether an update is a long serial reduction that shuffles can combine."""
     long = prod(d.extent for d in stage.reductions) >= LEAST_TERMS
     serial = bool(stage.reductions) and not any(d.parallel for d in stage.reductions)
     plain = not stage.combine and all(d.bytes_ in SHUFFLED_BYTES for d in func.dtypes)

@@ -1,4 +1,4 @@
-"""What the threads of a block accumulate together by atomic operations, and the Funcs that copy it."""
+"""Atomic updates, and the Funcs that copy their privatised bins."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Ints = NDArray[np.int64]
 
 
 def has_atomic_update(func: BoundFunc) -> bool:
-    """Whether threads accumulate a Func together."""
+    """Whether a Func has an atomic update."""
     return any(s.combine for s in func.stages)
 
 
 def reads_atomic_update(bound: BoundPipeline, func: BoundFunc) -> bool:
-    """Whether a Func copies what threads accumulate together: a kernel of its own lets each block have its part."""
+    """Whether a Func copies the bins of an atomic update; in a kernel of its own, each block has private bins."""
     return bool(bound.rfactors) and func.is_pure and any(map(has_atomic_update, _sources(bound, func)))
 
 
 def only_whole_bins(bound: BoundPipeline, func: BoundFunc, tilings: Ints) -> Ints:
-    """Return the tilings in which a block copies all that its threads accumulate; all, if the Func copies no such.
+    """Return the tilings whose blocks copy all of their bins; all tilings if the Func reads no atomic update.
 
     Args:
         bound: The pipeline.

@@ -1,4 +1,4 @@
-"""Where a Func may be computed, given where its consumers are (Anderson, section 6, decision 1)."""
+"""Compute locations of a Func, given those of its consumers (Anderson, section 6, decision 1)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from autosched.schedule.types import Level, StageId
 from autosched.search.space.effort import inlined_before
 
 
-class _Around(NamedTuple):
-    """How many of a host's loops over points enclose something in its thread, and whether those over terms do."""
+class _EnclosingLoops(NamedTuple):
+    """Loops of a host's thread that enclose a location: number of serial loops, and whether reduction loops do."""
 
     points: int
     in_terms: bool
@@ -25,10 +25,10 @@ class _Around(NamedTuple):
 
 @dataclass
 class ComputeLocations:
-    """Makes the structures that follow from placing one Func.
+    """Makes the sketches that result from the compute location of one Func; results are cached.
 
     Args:
-        featurizer: Knows what the stages of a structure read.
+        featurizer: Featurizer of the pipeline, for the accesses of a sketch.
     """
 
     featurizer: Featurizer
@@ -38,10 +38,10 @@ class ComputeLocations:
     _layouts: dict[KernelSketch, TileColumns] = field(default_factory=dict)
     _bare: dict[KernelSketch, KernelSketch] = field(default_factory=dict)
     _one: dict[KernelSketch, KernelSketch] = field(default_factory=dict)
-    _uneven: dict[tuple[KernelSketch, str], bool] = field(default_factory=dict)
-    _next: dict[tuple[KernelSketch, str, str], tuple[KernelSketch, ...]] = field(default_factory=dict)
-    _settled: dict[tuple[KernelSketch, frozenset[str], frozenset[str]], KernelSketch] = field(default_factory=dict)
-    _brought: dict[str, frozenset[str]] = field(default_factory=dict)
+    _dynamic: dict[tuple[KernelSketch, str], bool] = field(default_factory=dict)
+    _successors: dict[tuple[KernelSketch, str, str], tuple[KernelSketch, ...]] = field(default_factory=dict)
+    _updated: dict[tuple[KernelSketch, frozenset[str], frozenset[str]], KernelSketch] = field(default_factory=dict)
+    _inlined_by_func: dict[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def bound(self) -> BoundPipeline:
@@ -50,13 +50,13 @@ class ComputeLocations:
 
     @cached_property
     def inlined_before(self) -> frozenset[str]:
-        """Funcs inlined wherever they are read, without a decision (`autosched.search.space.effort`)."""
+        """Funcs that are inlined without a decision (`autosched.search.space.effort`)."""
         return inlined_before(self.bound)
 
-    def _brought_by(self, func: str) -> frozenset[str]:
-        """Return the Funcs that are inlined without a decision wherever a Func is computed."""
-        found = self._brought.get(func)
-        if found is None:
+    def _inlined_into(self, func: str) -> frozenset[str]:
+        """Return the Funcs that are inlined without a decision into a Func, directly or indirectly."""
+        inlined = self._inlined_by_func.get(func)
+        if inlined is None:
             before, reached = self.inlined_before, set[str]()
             stack = [func] if before else []
             while stack:
@@ -64,73 +64,74 @@ class ComputeLocations:
                 fresh = (sources & before) - reached
                 reached |= fresh
                 stack += fresh
-            found = self._brought[func] = frozenset(reached)
-        return found
+            inlined = self._inlined_by_func[func] = frozenset(reached)
+        return inlined
 
     def one(self, structure: KernelSketch) -> KernelSketch:
-        """Return the one object that stands for all equal structures, so that comparing them is cheap."""
+        """Return the unique object of equal sketches, so that comparisons are cheap."""
         return self._one.setdefault(structure, structure)
 
     def bare(self, structure: KernelSketch) -> KernelSketch:
-        """Return a structure without what is not placed yet."""
+        """Return a sketch without the status of its undecided sources."""
         if structure not in self._bare:
             self._bare[structure] = self.one(KernelSketch(structure.stages, structure.spots, structure.inlined))
         return self._bare[structure]
 
     def layout(self, structure: KernelSketch) -> TileColumns:
-        """Return the columns of a structure's parameters."""
-        found = self._layouts.get(structure)
-        if found is None:
-            found = self._layouts[structure] = columns(self.bound, structure)
-        return found
+        """Return the columns of a sketch's tile sizes."""
+        layout = self._layouts.get(structure)
+        if layout is None:
+            layout = self._layouts[structure] = columns(self.bound, structure)
+        return layout
 
     def reads(self, structure: KernelSketch) -> frozenset[str]:
-        """Return the Funcs that a kernel's nests read, inlined ones looked through."""
-        found = self._reads.get(structure)
-        if found is None:
+        """Return the Funcs that a kernel's loop nests read, directly or through inlined Funcs."""
+        reads = self._reads.get(structure)
+        if reads is None:
             bare = self.bare(structure)
             model = self.featurizer.model(bare)
             names = {g.source for s in model.rows for g in model.accesses_of(s).loads}
-            found = self._reads[structure] = frozenset(names & self.bound.funcs.keys())
-        return found
+            reads = self._reads[structure] = frozenset(names & self.bound.funcs.keys())
+        return reads
 
     @staticmethod
     def inside(structure: KernelSketch) -> set[str]:
-        """Return the Funcs that a kernel computes."""
+        """Return the Funcs that a kernel computes, inlined ones included."""
         return {structure.func, *(s.func for s in structure.spots), *structure.inlined}
 
-    def _after(
+    def _cached(
         self, structure: KernelSketch, step: str, func: str, make: Callable[[], Iterable[KernelSketch]]
     ) -> tuple[KernelSketch, ...]:
+        """Return the cached sketches after a step, made when they are first requested."""
         key = structure, step, func
-        if key not in self._next:
-            self._next[key] = tuple(map(self.one, make()))
-        return self._next[key]
+        if key not in self._successors:
+            self._successors[key] = tuple(map(self.one, make()))
+        return self._successors[key]
 
     def can_inline(self, func: BoundFunc) -> bool:
         """Whether a Func may be substituted into its consumers."""
         return func.is_pure and not func.is_output and not func.undefined and bool(func.consumers)
 
     def root_structures(self, func: BoundFunc) -> list[KernelSketch]:
-        """Return a kernel for each group of stages that share one."""
-        found = self._roots.get(func.name)
-        if found is None:
+        """Return the root kernels of a Func, one for each group of stages with a shared loop nest."""
+        roots = self._roots.get(func.name)
+        if roots is None:
             groups = [tuple(StageId(func.name, s.number) for s in g) for g in fusable_roots(func)]
-            brought = self._brought_by(func.name)
-            found = self._roots[func.name] = [self.one(KernelSketch(stages, (), brought)) for stages in groups]
-        return found
+            inlined = self._inlined_into(func.name)
+            roots = self._roots[func.name] = [self.one(KernelSketch(stages, (), inlined)) for stages in groups]
+        return roots
 
     def inlined(self, structure: KernelSketch, func: str) -> KernelSketch:
         """Return a kernel with a Func inlined."""
         s = structure
-        more = self._brought_by(func) | {func}
-        return self._after(
-            s, "inline", func, lambda: [KernelSketch(s.stages, s.spots, s.inlined | more, s.near, s.far)]
+        inlined = self._inlined_into(func) | {func}
+        return self._cached(
+            s, "inline", func, lambda: [KernelSketch(s.stages, s.spots, s.inlined | inlined, s.near, s.far)]
         )[0]
 
     def at_block(self, structure: KernelSketch, func: str) -> KernelSketch:
-        """Return a kernel that computes a Func once per block."""
-        return self._after(
+        """Return a kernel with a Func at BLOCK."""
+        return self._cached(
             structure,
             "block",
             func,
@@ -138,10 +139,10 @@ class ComputeLocations:
         )[0]
 
     def at_thread(self, structure: KernelSketch, func: str) -> tuple[KernelSketch, ...]:
-        """Return kernels that compute a Func inside one thread, from the outermost place to the innermost."""
-        return self._after(structure, "thread", func, lambda: self._thread_places(structure, func))
+        """Return kernels with a Func at THREAD, for all locations from the outermost to the innermost."""
+        return self._cached(structure, "thread", func, lambda: self._thread_locations(structure, func))
 
-    def _thread_places(self, structure: KernelSketch, func: str) -> Iterator[KernelSketch]:
+    def _thread_locations(self, structure: KernelSketch, func: str) -> Iterator[KernelSketch]:
         host = self._common_host(structure, func)
         if host is not None:
             stage, innermost = host
@@ -151,8 +152,8 @@ class ComputeLocations:
             for enclosing in range(1, innermost.points + 1):
                 yield self._with(structure, ComputeLocation(func, Level.THREAD, stage, enclosing))
 
-    def _varies_with_terms(self, structure: KernelSketch, func: str, host: StageId, innermost: _Around) -> bool:
-        """Whether a thread needs other points of a Func for each term of a host, and all of them in these loops."""
+    def _varies_with_terms(self, structure: KernelSketch, func: str, host: StageId, innermost: _EnclosingLoops) -> bool:
+        """Whether a host's reduction loops enclose all reads of a Func, and its required points vary with them."""
         if not innermost.in_terms:
             return False
         model = self.featurizer.model(self.bare(structure))
@@ -166,7 +167,7 @@ class ComputeLocations:
         )
 
     def _with(self, s: KernelSketch, spot: ComputeLocation) -> KernelSketch:
-        inlined = s.inlined | self._brought_by(spot.func)
+        inlined = s.inlined | self._inlined_into(spot.func)
         return KernelSketch(s.stages, self._ordered((*s.spots, spot)), inlined, s.near, s.far)
 
     def _ordered(self, spots: Sequence[ComputeLocation]) -> tuple[ComputeLocation, ...]:
@@ -174,68 +175,69 @@ class ComputeLocations:
             self._order.update((name, k) for k, name in enumerate(self.bound.funcs))
         return tuple(sorted(spots, key=lambda s: self._order[s.func]))
 
-    def _common_host(self, structure: KernelSketch, func: str) -> tuple[StageId, _Around] | None:
-        """Return the innermost stage whose thread holds all readers of a Func, and its loops that enclose them all."""
+    def _common_host(self, structure: KernelSketch, func: str) -> tuple[StageId, _EnclosingLoops] | None:
+        """Return the innermost stage whose thread computes all readers of a Func, with the loops that enclose them."""
         model = self.featurizer.model(self.bare(structure))
         chains = []
         for reader, dims in zip(model.rows, model.facts.dims, strict=True):
             if all(g.source != func for g in model.accesses_of(reader).loads):
                 continue
-            chain = [(reader, _Around(len(dims), in_terms=True))]
+            chain = [(reader, _EnclosingLoops(len(dims), in_terms=True))]
             spot = structure.spot(reader.func)
             while spot is not None and spot.level is Level.THREAD:
-                chain.append((spot.host, _Around(spot.enclosing, spot.in_terms)))
+                chain.append((spot.host, _EnclosingLoops(spot.enclosing, spot.in_terms)))
                 spot = structure.spot(spot.host.func)
             chains.append(chain)
         if not chains:
             return None
-        for stage, around in chains[0]:
-            found = [dict(c).get(stage) for c in chains]
-            if None not in found:
-                return stage, min(a for a in (*found, around) if a is not None)
+        for stage, loops in chains[0]:
+            enclosing = [dict(c).get(stage) for c in chains]
+            if None not in enclosing:
+                return stage, min(a for a in (*enclosing, loops) if a is not None)
         return None
 
-    def reads_unevenly(self, structure: KernelSketch, func: str) -> bool:
-        """Whether a THREAD Member may be read at indices that unrolling does not make constant.
+    def may_index_dynamically(self, structure: KernelSketch, func: str) -> bool:
+        """Whether a fused producer at THREAD may be read at indices that stay dynamic after unrolling.
 
-        That is certain not to be where all indices on the way are affine with the same coefficients.
+        Conservative: false only if all indices between producer and root are affine with equal coefficients.
         """
         bare = self.bare(structure)
         key = bare, func
-        if key not in self._uneven:
+        if key not in self._dynamic:
             model = self.featurizer.model(bare)
             groups = [g for s in model.rows for g in model.accesses_of(s).loads if g.source == func]
             kinds = {tuple(None if r is None else (r.coefficients, r.quotient) for r in g.rows) for g in groups}
             simple = len(kinds) == 1 and all(r is not None and r.quotient == 1 for g in groups for r in g.rows)
             terms = {d.name for s in model.rows for d in self.bound.stage(s.func, s.number).reductions}
-            simple = simple and not any(terms & g.loops() for g in groups)  # they may be too many to unroll
+            simple = simple and not any(terms & g.loops() for g in groups)  # long reductions are not unrolled
             stages = [self.bound.stage(s.func, s.number) for s in model.rows]
             stages += [self.bound.funcs[name].stages[0] for name in bare.inlined]
-            ways = [f for s in stages for f in s.footprints if f.source == func or f.source in bare.inlined]
-            atoms = any(isinstance(t, ix.Atom) for f in ways for dim in f.dims for i in dim for t in ix.atoms(i))
-            self._uneven[key] = atoms or not simple
-        return self._uneven[key]
+            reads = [f for s in stages for f in s.footprints if f.source == func or f.source in bare.inlined]
+            atoms = any(isinstance(t, ix.Atom) for f in reads for dim in f.dims for i in dim for t in ix.atoms(i))
+            self._dynamic[key] = atoms or not simple
+        return self._dynamic[key]
 
     def status(
         self, structure: KernelSketch, levels: Mapping[str, Level], placed: str, elsewhere: frozenset[str]
     ) -> KernelSketch:
-        """Return a structure with its undecided sources sorted into near ones and far ones.
+        """Return a sketch with its undecided sources classified as near (no other reader) or far.
 
         Args:
             structure: The kernel.
-            levels: Levels of the Funcs that have a place.
-            placed: A Func that gets one now.
-            elsewhere: Funcs inlined into other kernels.
+            levels: Levels of all placed Funcs.
+            placed: The Func that is being placed.
+            elsewhere: Funcs that are also inlined into other kernels.
         """
         undecided = self.reads(structure).difference(levels, (placed,))
         key = structure, undecided, elsewhere & structure.inlined
-        if key not in self._settled:
-            self._settled[key] = self.one(self._with_status(structure, undecided, elsewhere))
-        return self._settled[key]
+        if key not in self._updated:
+            self._updated[key] = self.one(self._with_status(structure, undecided, elsewhere))
+        return self._updated[key]
 
     def _with_status(
         self, structure: KernelSketch, undecided: frozenset[str], elsewhere: frozenset[str]
     ) -> KernelSketch:
+        """As `status`, without its cache, for given undecided sources."""
         inside = self.inside(structure)
         near: set[str] = set()
         far: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a search decides, and the candidates among which it chooses."""
+"""Decisions of a search, and their options."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ from autosched.search.beam.state import Params, PartialKernel
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A question that the search answers: where a Func goes, or how one of its root kernels is tiled."""
+    """A decision: the compute location of a Func, or the tiling of one of its root kernels.
+
+    Attributes:
+        func: The Func.
+        group: Number of the root kernel to tile; None for the compute location.
+    """
 
     func: str
     group: int | None = None
 
 
 class Option(NamedTuple):
-    """One candidate: the kernels that replace those of a decision (`OptionEnumerator.replaced`).
+    """One option: the kernels that replace those of a decision (`OptionEnumerator.replaced_kernels`).
 
     Attributes:
         kind: ``inline``, ``root``, ``block``, ``thread`` or ``tile``, for buckets and reports.
         func: The Func that is placed or tiled.
-        added: Successors of the replaced kernels, then new ones.
-        level: The level given to the Func, or None for a tiling.
+        added: Successors of the replaced kernels, then new kernels.
+        level: Level of the Func; None for a tiling.
     """
 
     kind: str
@@ -37,12 +42,12 @@ class Option(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TileOptions(Sequence[Option]):
-    """The tilings of one root kernel as options, made when they are looked at.
+    """The tilings of one root kernel as lazily built options.
 
     Attributes:
         func: The Func.
         structure: The untiled kernel.
-        tilings: Parameters of each option.
+        tilings: Tile sizes of each option.
     """
 
     func: str
@@ -60,8 +65,8 @@ class TileOptions(Sequence[Option]):
     def __getitem__(self, k: int | slice) -> Option | Sequence[Option]:
         if isinstance(k, slice):
             return [self[i] for i in range(*k.indices(len(self)))]
-        found = self._made.get(k)
-        if found is None:
+        option = self._made.get(k)
+        if option is None:
             piece = PartialKernel(self.structure, self.tilings[k], tiled=True)
-            found = self._made[k] = Option("tile", self.func, (piece,), None)
-        return found
+            option = self._made[k] = Option("tile", self.func, (piece,), None)
+        return option

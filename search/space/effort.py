@@ -1,8 +1,8 @@
-"""How much a search does for pipelines of very many Funcs: its work grows faster than their number.
+"""Limits on the effort of a search for pipelines of very many Funcs, where it grows faster than their number.
 
-Pipelines that people write have up to some hundred Funcs. In longer ones, what costs less to compute again than to
-store is inlined before anything is decided, as the baseline does it, so that a chain of thousands of pointwise Funcs is
-a kernel with hardly a choice. Where many kernels are left to decide, one state is followed, and in the end none.
+Hand-written pipelines have up to about a hundred Funcs. In longer ones, all Funcs that are cheaper to recompute than to
+materialise are inlined without a decision, as in the baseline. A chain of thousands of pointwise Funcs then becomes one
+kernel. With many kernels left, the search is greedy; with too many, the baseline is the result.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import inlined_funcs
 
 MANY_FUNCS = 128
-"""In pipelines of more Funcs, cheap ones are inlined without a choice."""
+"""Number of Funcs above which cheap ones are inlined without a decision."""
 MANY_KERNELS = 128
-"""With more kernels to decide, a search follows one state."""
+"""Number of undecided kernels above which the search is greedy."""
 TOO_MANY_KERNELS = 512
-"""With more, there is no search but the baseline's schedule."""
+"""Number of undecided kernels above which the baseline schedule is the result."""
 TOO_LONG = f"more than {TOO_MANY_KERNELS} kernels to place and tile are too many; this is the baseline schedule"
 
 
 def inlined_before(bound: BoundPipeline) -> frozenset[str]:
-    """Return the Funcs that are inlined before a search begins; none but in long pipelines."""
+    """Return the Funcs that are inlined without a decision; none except in long pipelines."""
     return frozenset(inlined_funcs(bound)) if len(bound.funcs) > MANY_FUNCS else frozenset()
 
 
 def undecided(bound: BoundPipeline) -> int:
-    """Return the number of kernels whose places and tiles a search decides."""
-    before = inlined_before(bound)
-    return sum(max(len(fusable_roots(f)), 1) for name, f in bound.funcs.items() if name not in before)
+    """Return the number of kernels whose compute locations and tilings a search decides."""
+    inlined = inlined_before(bound)
+    return sum(max(len(fusable_roots(f)), 1) for name, f in bound.funcs.items() if name not in inlined)
 
 
 def is_too_long(bound: BoundPipeline) -> bool:
-    """Whether a pipeline has more kernels to decide than any search is made for."""
+    """Whether a pipeline has too many undecided kernels for any search."""
     return undecided(bound) > TOO_MANY_KERNELS
 
 
 def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings:
-    """Return settings with which a search of a pipeline ends in seconds to minutes; the same but for long ones."""
+    """Return settings with which a search ends in seconds to minutes; unchanged except for long pipelines."""
     if undecided(bound) <= MANY_KERNELS:
         return settings
     return replace(
@@ -61,5 +61,5 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
 
 
 def fewer_samples(samples: int, bound: BoundPipeline) -> int:
-    """Return how many searches of a pipeline are affordable: all that are asked for, of long ones a single one."""
+    """Return the number of searches to run: the requested number, or one for long pipelines."""
     return samples if undecided(bound) <= MANY_KERNELS else 1

@@ -1,10 +1,10 @@
-"""The candidates of one decision: every place of a Func, or every tiling of a root (Anderson, section 6)."""
+"""Enumeration of a decision's options: compute locations of a Func, or tilings of a root (Anderson, section 6)."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from autosched.featurize.sketch.sketch import KernelSketch, innermost_dim, lane_
 from autosched.schedule.kernel.vector_access import max_vector_length
 from autosched.schedule.types import Level
 from autosched.search.beam.state import Params, PartialKernel, State, tiling_buckets
-from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.evaluate.evaluator import TOO_MANY_READS, KernelEvaluator
 from autosched.search.rewrites.warp_reductions import has_lanes, only_whole_rows, only_whole_warps, with_long_rows
 from autosched.search.settings import SearchSettings
 from autosched.search.space.atomic_updates import has_atomic_update, only_whole_bins, reads_atomic_update
@@ -26,19 +26,26 @@ from autosched.search.space.row_scans import scan_stage, with_scan_tilings
 from autosched.search.space.tilings import default_tiling, member_tilings, root_tilings
 
 Ints = NDArray[np.int64]
-Kept = tuple[tuple[PartialKernel, ...], tuple[float, ...]]
-"""Kernels of a state and what each costs."""
+KeptKernels = tuple[tuple[PartialKernel, ...], tuple[float, ...]]
+"""Kernels of a state, and the cost of each."""
+TilingSelection = Callable[[KernelSketch, list[Params]], list[Params]]
+"""Function from a root kernel without undecided sources and its tilings to the tilings to try."""
 
 
 @dataclass
 class OptionEnumerator:
-    """Enumerates options.
+    """Enumerates the options of decisions; tilings and regions are cached by kernel.
 
     Args:
-        evaluator: Knows pipeline, target and settings.
+        evaluator: Evaluator of the pipeline's kernels.
+        select_tilings: Selects the tilings of a root kernel to try; all of them if left out.
+
+    Attributes:
+        places: Compute locations of Funcs.
     """
 
     evaluator: KernelEvaluator
+    select_tilings: TilingSelection | None = None
     places: ComputeLocations = field(init=False)
     _extents: dict[tuple[KernelSketch, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
     _tilings: dict[KernelSketch, list[Params]] = field(init=False, default_factory=dict)
@@ -59,65 +66,65 @@ class OptionEnumerator:
 
     @property
     def settings(self) -> SearchSettings:
-        """What is tried."""
+        """Settings of the search."""
         return self.evaluator.settings
 
     def decisions(self) -> list[Decision]:
-        """Return all decisions in order: consumers before producers, a Func's place before its tilings.
+        """Return all decisions in order: consumers before producers, a Func's compute location before its tilings.
 
-        In one phase the place at root comes with the tiles of the Func's first kernel.
+        In one phase, an option at root includes the tiling of the Func's first kernel.
         """
-        found: list[Decision] = []
+        decisions: list[Decision] = []
         decided = 1 if self.settings.phases == 1 else 0
         for name, func in reversed(list(self.bound.funcs.items())):
             if name in self.places.inlined_before:
                 continue
-            found.append(Decision(name))
-            found += [Decision(name, k) for k in range(decided, len(self.places.root_structures(func)))]
-        return found
+            decisions.append(Decision(name))
+            decisions += [Decision(name, k) for k in range(decided, len(self.places.root_structures(func)))]
+        return decisions
 
     def start_state(self) -> State:
-        """Return the state in which nothing is decided but what is inlined anyway."""
+        """Return the state without decisions, except for Funcs that are always inlined."""
         return start_state(dict.fromkeys(sorted(self.places.inlined_before), Level.INLINE))
 
-    def replaced(self, state: State, decision: Decision) -> tuple[int, ...]:
+    def replaced_kernels(self, state: State, decision: Decision) -> tuple[int, ...]:
         """Return the positions of the kernels that every option of a decision replaces.
 
-        Those that read the Func, for its place; its untiled kernel, for a tiling.
+        For a compute location these are the kernels that read the Func, for a tiling its untiled kernel.
         """
         if decision.group is None:
-            found = []
+            positions = []
             for k, p in enumerate(state.pieces):
                 if p.sources is None:
                     p.sources = self.places.reads(p.structure)
                 if decision.func in p.sources:
-                    found.append(k)
-            return tuple(found)
+                    positions.append(k)
+            return tuple(positions)
         if state.levels.get(decision.func) is not Level.ROOT:
             return ()
-        own = (k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled)
-        return tuple(itertools.islice(own, 1))
+        untiled = (k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled)
+        return tuple(itertools.islice(untiled, 1))
 
-    def kept(self, state: State, gone: tuple[int, ...]) -> Kept:
-        """Return the kernels that an option does not replace, and what they cost."""
-        left = [k for k in range(len(state.pieces)) if k not in gone]
-        return tuple(state.pieces[k] for k in left), tuple(state.costs[k] for k in left)
+    def kept_kernels(self, state: State, replaced: tuple[int, ...]) -> KeptKernels:
+        """Return the kernels that an option does not replace, and their costs."""
+        kept = [k for k in range(len(state.pieces)) if k not in replaced]
+        return tuple(state.pieces[k] for k in kept), tuple(state.costs[k] for k in kept)
 
-    def after(
-        self, state: State, decision: Decision, option: Option, *, costed: bool = True, kept: Kept | None = None,
+    def apply_option(
+        self, state: State, decision: Decision, option: Option, *, costed: bool = True, kept: KeptKernels | None = None,
         cost: float | None = None,
     ) -> State:  # fmt: skip
         """Return the state with one more decision made.
 
         Args:
-            state: What is decided already.
-            decision: What is decided now.
-            option: The answer.
-            costed: Whether the kernels that it adds have been evaluated; if not, they cost NaN for now.
-            kept: What the method of this name returns, if it is known.
-            cost: What the kernels that it adds cost together, if it is known.
+            state: The state.
+            decision: The decision.
+            option: The chosen option.
+            costed: Whether the added kernels have been evaluated; if not, they cost NaN.
+            kept: Result of `kept_kernels`, if available.
+            cost: Total cost of the added kernels, if available.
         """
-        pieces, costs = kept or self.kept(state, self.replaced(state, decision))
+        pieces, costs = kept or self.kept_kernels(state, self.replaced_kernels(state, decision))
         if cost is not None and len(option.added) == 1:
             added = [cost]
         else:
@@ -127,98 +134,99 @@ class OptionEnumerator:
         return State(pieces, costs, levels, sum(costs), state.steps + 1, state)
 
     def options(
-        self, state: State, decision: Decision, *, members: bool = True, only: str | None = None
+        self, state: State, decision: Decision, *, fusion: bool = True, only: str | None = None
     ) -> Sequence[Option]:
-        """Return the candidates of a decision; none if it does not concern the state.
+        """Return the options of a decision; none if it does not apply to the state.
 
         Args:
-            state: What is decided already.
-            decision: What to decide.
-            members: Whether Funcs may be fused into the kernels of others (the pre-pass only inlines); then
-                `prefetch` must have seen the state.
-            only: A kind of place; other places are left out.
+            state: The state.
+            decision: The decision.
+            fusion: Whether compute locations within reading kernels are included (the pre-pass only inlines). They
+                require a call of `prefetch` with the state.
+            only: Kind of compute location to include; all kinds if left out.
         """
         if decision.group is not None:
             return self._tile_options(state, decision)
         func = self.bound.funcs[decision.func]
-        readers = self.replaced(state, decision)
+        readers = self.replaced_kernels(state, decision)
         kept = [p for k, p in enumerate(state.pieces) if k not in readers]
-        found = self._root_options(state, func, readers, kept) if only in (None, "root") else []
-        if func.is_output or not readers or (found and reads_atomic_update(self.bound, func)):
-            return found
+        options = self._root_options(state, func, readers, kept) if only in (None, "root") else []
+        if func.is_output or not readers or (options and reads_atomic_update(self.bound, func)):
+            return options
         wanted = [kind for kind in self.settings.locations if only in (None, kind)]
         if "inline" in wanted and self.places.can_inline(func):
-            found += self._inline_options(state, func, readers, kept)
-        if members and len(readers) == 1 and self._only_here(state, func, readers[0]):
+            options += self._inline_options(state, func, readers, kept)
+        if fusion and len(readers) == 1 and self._has_one_kernel(state, func, readers[0]):
             if "block" in wanted:
-                found += self._block_options(state, func, readers[0], kept)
+                options += self._block_options(state, func, readers[0], kept)
             if "thread" in wanted and not has_atomic_update(func) and not has_lanes(func):
-                found += self._thread_options(state, func, readers[0], kept)
-        return found
+                options += self._thread_options(state, func, readers[0], kept)
+        return options
 
-    def _only_here(self, state: State, func: BoundFunc, reader: int) -> bool:
-        """Whether a Func is of use to one kernel alone, and a part of it to each of its blocks."""
-        # A consumer whose domain is empty reads nothing, and is elsewhere all the same.
+    def _has_one_kernel(self, state: State, func: BoundFunc, reader: int) -> bool:
+        """Whether one kernel has all consumers of a Func, and its blocks need only parts of the Func."""
+        # A consumer with an empty domain is outside of every kernel, although it reads nothing.
         inside = self.places.inside(state.pieces[reader].structure)
-        return inside.issuperset(func.consumers) and not self._written_at_large(func)
+        return inside.issuperset(func.consumers) and not self._is_needed_whole(func)
 
-    def _written_at_large(self, func: BoundFunc) -> bool:
-        """Whether every use of a Func needs all of it, so that computing it in each block is never worthwhile.
+    def _is_needed_whole(self, func: BoundFunc) -> bool:
+        """Whether every use of a Func needs all of it, so that no block should compute it; atomic updates are exempt.
 
-        What threads of a block accumulate together is for each block to have its own.
+        Each block has privatised bins of an atomic update.
         """
         return func.undefined or (not has_atomic_update(func) and any(f is not None for f in func.fixed))
 
-    def _settled(
+    def _with_status(
         self,
         state: State,
         func: str,
         changed: Sequence[tuple[KernelSketch, PartialKernel]],
         kept: Iterable[PartialKernel],
     ) -> list[KernelSketch]:
-        """Return the new structures of kernels with the status of what they read brought up to date.
+        """Return the new sketches of kernels with the status of their undecided sources updated.
 
         Args:
-            state: What is decided already.
-            func: What is placed now.
-            changed: The new structures, and the kernels that had others.
-            kept: The other kernels.
+            state: The state.
+            func: The Func that is placed.
+            changed: The new sketches, each with the kernel that it replaces.
+            kept: All other kernels.
         """
         others = [q.structure.inlined for q in kept if q.structure.inlined]
-        settled = []
+        updated = []
         for k, (structure, _) in enumerate(changed):
             elsewhere = structure.inlined
             if elsewhere:
-                beside = (s.inlined for n, (s, _) in enumerate(changed) if n != k)
-                elsewhere = elsewhere.intersection(frozenset().union(*others, *beside))
-            settled.append(self.places.status(structure, state.levels, func, elsewhere))
-        return settled
+                siblings = (s.inlined for n, (s, _) in enumerate(changed) if n != k)
+                elsewhere = elsewhere.intersection(frozenset().union(*others, *siblings))
+            updated.append(self.places.status(structure, state.levels, func, elsewhere))
+        return updated
 
-    def _piece(self, structure: KernelSketch, params: Params, tiled: bool) -> PartialKernel:
-        """Return the one object for a kernel, as it remembers what it looks like."""
+    def _interned(self, structure: KernelSketch, params: Params, tiled: bool) -> PartialKernel:
+        """Return the unique object of a kernel, which caches its structural hashes."""
         key = structure, params, tiled
-        found = self._pieces.get(key)
-        if found is None:
-            found = self._pieces[key] = PartialKernel(structure, params, tiled)
-        return found
+        piece = self._pieces.get(key)
+        if piece is None:
+            piece = self._pieces[key] = PartialKernel(structure, params, tiled)
+        return piece
 
-    def _settled_pieces(
+    def _updated_pieces(
         self,
         state: State,
         func: str,
         changed: Sequence[tuple[KernelSketch, PartialKernel]],
         kept: Iterable[PartialKernel],
     ) -> tuple[PartialKernel, ...]:
-        settled = self._settled(state, func, changed, kept)
-        return tuple(self._piece(s, p.params, p.tiled) for s, (_, p) in zip(settled, changed, strict=True))
+        updated = self._with_status(state, func, changed, kept)
+        return tuple(self._interned(s, p.params, p.tiled) for s, (_, p) in zip(updated, changed, strict=True))
 
     def _root_options(
         self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[PartialKernel]
     ) -> list[Option]:
+        """Return the options at root: one, or in one phase one for each tiling of the first kernel."""
         structures = self.places.root_structures(func)
-        new = [self._piece(s, self._untiled(s), tiled=False) for s in structures]
+        new = [self._interned(s, self._provisional_params(s), tiled=False) for s in structures]
         pieces = [*(state.pieces[k] for k in readers), *new]
-        added = self._settled_pieces(state, func.name, [(p.structure, p) for p in pieces], kept)
+        added = self._updated_pieces(state, func.name, [(p.structure, p) for p in pieces], kept)
         if self.settings.phases == 2 or not new:
             return [Option("root", func.name, added, Level.ROOT)]
         first = len(readers)
@@ -228,66 +236,69 @@ class OptionEnumerator:
             for params in self.tilings(structures[0])
         ]
 
-    def _untiled(self, structure: KernelSketch) -> Params:
-        """Return the tiles that stand for those of a root kernel until they are decided."""
-        found = self._provisional.get(structure)
-        if found is None:
+    def _provisional_params(self, structure: KernelSketch) -> Params:
+        """Return the provisional tile sizes of a root kernel, used until its tiling is decided."""
+        params = self._provisional.get(structure)
+        if params is None:
             grid = self.evaluator.kernel_model(structure).grid
             vector = self._vector(structure.func, grid.dims)
-            found = tuple(default_tiling(grid.sizes.tolist(), vector, self.evaluator.target).tolist())
-            self._provisional[structure] = found
-        return found
+            params = tuple(default_tiling(grid.sizes.tolist(), vector, self.evaluator.target).tolist())
+            self._provisional[structure] = params
+        return params
 
     def _inline_options(
         self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[PartialKernel]
     ) -> list[Option]:
+        """Return the option to inline a Func, unless a kernel would load too much at one point."""
         pieces = [state.pieces[k] for k in readers]
         changed = [(self.places.inlined(p.structure, func.name), p) for p in pieces]
         for structure, _ in changed:
             if self.evaluator.kernel_model(self.places.bare(structure)).overflow:
-                self.evaluator.counts.pruned["inlining reads too much at one point"] += 1
+                self.evaluator.counts.pruned[TOO_MANY_READS.reason] += 1
                 return []
-        return [Option("inline", func.name, self._settled_pieces(state, func.name, changed, kept), Level.INLINE)]
+        return [Option("inline", func.name, self._updated_pieces(state, func.name, changed, kept), Level.INLINE)]
 
     def _block_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]) -> list[Option]:
+        """Return the options at BLOCK, one for each tiling of the region; none if a block needs the whole Func."""
         piece = state.pieces[reader]
         structure = self.places.at_block(piece.structure, func.name)
         bare = self.places.at_block(self.places.bare(piece.structure), func.name)
         extents = self._extents[bare, piece.params]
         if math.prod(extents) >= math.prod(func.extents):
             return []
-        (one,) = self._settled(state, func.name, [(structure, piece)], kept)
-        found = self._blocks.get((one, piece.params))
-        if found is None:
-            found = self._blocks[one, piece.params] = [
-                Option("block", func.name, (PartialKernel(one, params, tiled=True),), Level.BLOCK)
+        (updated,) = self._with_status(state, func.name, [(structure, piece)], kept)
+        options = self._blocks.get((updated, piece.params))
+        if options is None:
+            options = self._blocks[updated, piece.params] = [
+                Option("block", func.name, (PartialKernel(updated, params, tiled=True),), Level.BLOCK)
                 for threads in self.member_tilings(func.name, extents)
                 for params in (self.with_threads(piece, structure, func.name, threads),)
             ]
-        return found
+        return options
 
     def _thread_options(
         self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]
     ) -> list[Option]:
+        """Return the options at THREAD, one for each distinct location."""
         piece = state.pieces[reader]
-        found = []
+        options = []
         for structure in self.places.at_thread(piece.structure, func.name):
             spot = structure.spot(func.name)
             assert spot is not None
             if spot.each_term and not self.settings.per_reduction_step:
                 continue
             if not spot.in_terms and lane_sizes(self.bound, (spot.host,)):
-                continue  # terms are shared, so that nothing is computed once for all of a thread's
+                continue  # a thread has only some of a warp reduction's terms
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
-                continue  # the place is the same as the one further out
-            one = self._settled_pieces(state, func.name, [(structure, piece)], kept)
-            if self.places.reads_unevenly(structure, func.name):
-                self.evaluator.uneven[one[0].structure] = func.name
-            found.append(Option("thread", func.name, one, Level.THREAD))
-        return found
+                continue  # the same as the next outer location
+            updated = self._updated_pieces(state, func.name, [(structure, piece)], kept)
+            if self.places.may_index_dynamically(structure, func.name):
+                self.evaluator.dynamic_reads[updated[0].structure] = func.name
+            options.append(Option("thread", func.name, updated, Level.THREAD))
+        return options
 
     def _has_loop(self, piece: PartialKernel, host: str, position: int) -> bool:
-        """Whether a thread of the host has several points in the dimension at a position."""
+        """Whether a thread of the host has a serial loop over the dimension at a position."""
         layout = self.places.layout(piece.structure)
         spot = piece.structure.spot(host)
         if spot is None:
@@ -295,7 +306,14 @@ class OptionEnumerator:
         return True
 
     def with_threads(self, piece: PartialKernel, structure: KernelSketch, func: str, threads: Params) -> Params:
-        """Return the parameters of a kernel that has one more BLOCK Member."""
+        """Return the tile sizes of a kernel with one more fused producer at BLOCK.
+
+        Args:
+            piece: The kernel without the producer.
+            structure: The sketch with the producer.
+            func: The producer.
+            threads: Threads of the producer by dimension.
+        """
         before, after = self.places.layout(piece.structure), self.places.layout(structure)
         params = list(piece.params[: before.root_serial.stop])
         for name, _ in after.members:
@@ -303,31 +321,33 @@ class OptionEnumerator:
         return tuple(params)
 
     def _vector(self, func: str, dims: Sequence[str]) -> int:
+        """Return the position of the dimension of threadIdx.x."""
         order = thread_order(self.bound, func, dims)
         return dims.index(order[0]) if order else 0
 
     def _tile_options(self, state: State, decision: Decision) -> Sequence[Option]:
-        untiled = [state.pieces[k].structure for k in self.replaced(state, decision)]
+        """Return an option for each tiling of a root kernel; none if the decision does not apply."""
+        untiled = [state.pieces[k].structure for k in self.replaced_kernels(state, decision)]
         if not untiled:
             return []
-        found = self._tile_lists.get(untiled[0])
-        if found is None:
-            found = TileOptions(decision.func, untiled[0], self.tilings(untiled[0]))
-            self._tile_lists[untiled[0]] = found
-        return found
+        options = self._tile_lists.get(untiled[0])
+        if options is None:
+            options = TileOptions(decision.func, untiled[0], self.tilings(untiled[0]))
+            self._tile_lists[untiled[0]] = options
+        return options
 
     def fixed_tiling(self, state: State, decision: Decision, params: Params) -> Sequence[Option]:
-        """Return the one option that tiles a root kernel as given; none if it does not concern the state."""
-        untiled = [state.pieces[k].structure for k in self.replaced(state, decision)]
+        """Return the one option with given tile sizes of a root kernel; none if the decision does not apply."""
+        untiled = [state.pieces[k].structure for k in self.replaced_kernels(state, decision)]
         return TileOptions(decision.func, untiled[0], [params]) if untiled else []
 
     def provisional_tiling(self, state: State, decision: Decision) -> Sequence[Option]:
-        """Return the one option that gives a root kernel the tiles by which it was costed until now."""
-        untiled = [state.pieces[k] for k in self.replaced(state, decision)]
+        """Return the one option with the provisional tile sizes of a root kernel; none if it does not apply."""
+        untiled = [state.pieces[k] for k in self.replaced_kernels(state, decision)]
         return TileOptions(decision.func, untiled[0].structure, [untiled[0].params]) if untiled else []
 
     def tilings(self, structure: KernelSketch) -> list[Params]:
-        """Return the tilings of a root kernel that keep the multiprocessors busy, the best balanced first."""
+        """Return the tilings of a root kernel that occupy the multiprocessors."""
         bare = self.places.bare(structure)
         if bare not in self._tilings:
             grid = self.evaluator.kernel_model(bare).grid
@@ -343,29 +363,37 @@ class OptionEnumerator:
             blocks = count.prod(axis=1)
             busy = _busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)
             scan = scan_stage(self.bound, self.evaluator.kernel_model(bare))
-            found = table[busy] if scan is None else with_scan_tilings(scan, grid, vector, table, busy, target)
-            self._tilings[bare] = [tuple(row) for row in found.tolist()]
+            selected = table[busy] if scan is None else with_scan_tilings(scan, grid, vector, table, busy, target)
+            tilings: list[Params] = [tuple(row) for row in selected.tolist()]
+            self._tilings[bare] = tilings if self.select_tilings is None else self.select_tilings(bare, tilings)
         return self._tilings[bare]
 
-    def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
-        """Return the threads to try for a BLOCK Member's region, ``extents`` by dimension.
+    def pin_tilings(self, structure: KernelSketch, tilings: list[Params]) -> None:
+        """Fix the tilings of a root kernel that `tilings` returns."""
+        self._tilings[self.places.bare(structure)] = tilings
 
-        With ``vectors``, as many as there are whole vectors in a row are among them.
+    def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
+        """Return the threads to try for the region of a fused producer at BLOCK.
+
+        Args:
+            name: The producer.
+            extents: Extents of the region by dimension.
+            vectors: Whether one thread per vector of a row is tried as well.
         """
         key = name, tuple(extents), vectors
-        found = self._member_tilings.get(key)
-        if found is None:
+        tilings = self._member_tilings.get(key)
+        if tilings is None:
             source = cached_source(name)
             func = insert_cache_reads(self.bound, [] if source is None else [source]).funcs[name]
             vector = func.dims.index(innermost_dim(func) or func.dims[-1]) if func.dims else 0
             longest = max_vector_length(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
             table = only_whole_warps(self.bound, vector, table)
-            found = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
-        return found
+            tilings = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
+        return tilings
 
     def tile_buckets(self, options: TileOptions, depth: int) -> Ints:
-        """Return a number for each tiling of a root kernel, the same for those that look alike down to a depth."""
+        """Return the bucket of each tiling of a root kernel; tilings with equal structural hash to a depth share it."""
         bare = self.places.bare(options.structure)
         if len(options) == 1:
             return np.zeros(1, np.int64)
@@ -375,36 +403,37 @@ class OptionEnumerator:
         return self._buckets[bare, depth]
 
     def prefetch(self, states: Iterable[State], decision: Decision) -> None:
-        """Work out the tile that each state's kernel needs of a Func, for all states with one structure together."""
+        """Compute the region of a Func that each state's reading kernel requires, in one batch per sketch."""
         if decision.group is not None or "block" not in self.settings.locations:
             return
         func = self.bound.funcs[decision.func]
-        if func.is_output or self._written_at_large(func):
+        if func.is_output or self._is_needed_whole(func):
             return
-        wanted: dict[KernelSketch, dict[Params, PartialKernel]] = {}
+        missing: dict[KernelSketch, dict[Params, PartialKernel]] = {}
         for state in states:
             readers = [p for p in state.pieces if func.name in self.places.reads(p.structure)]
             if len(readers) == 1:
                 structure = self.places.at_block(self.places.bare(readers[0].structure), func.name)
                 if (structure, readers[0].params) not in self._extents:
-                    wanted.setdefault(structure, {})[readers[0].params] = readers[0]
-        for structure, pieces in wanted.items():
+                    missing.setdefault(structure, {})[readers[0].params] = readers[0]
+        for structure, pieces in missing.items():
             ones = (1,) * len(func.dims)
             rows = [self.with_threads(p, structure, func.name, ones) for p in pieces.values()]
-            found = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
-            for params, extents in zip(pieces, found[func.name].tolist(), strict=True):
+            regions = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
+            for params, extents in zip(pieces, regions[func.name].tolist(), strict=True):
                 self._extents[structure, params] = tuple(extents)
 
 
 def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:
-    """Return the positions of grids with enough blocks, the bar lowered until some pass (Anderson, section 6.3).
+    """Return the positions of grids with enough blocks and balanced waves (Anderson, section 6.3).
 
-    Of these, grids that leave multiprocessors idle for too much of the time are left out if there are others.
+    The least number of blocks is halved until some grid has it. Grids with idle multiprocessors in the last wave are
+    dropped if other grids remain.
     """
-    bar = 2 * multiprocessors
-    while not (blocks >= bar).any():
-        bar //= 2
-    chosen = np.flatnonzero(blocks >= bar)
+    least = 2 * multiprocessors
+    while not (blocks >= least).any():
+        least //= 2
+    chosen = np.flatnonzero(blocks >= least)
     waves = blocks[chosen] / multiprocessors
     balanced = np.ceil(waves) / np.maximum(waves, 1 / multiprocessors) <= most_wasted
     kept: Ints = chosen[balanced] if balanced.any() else chosen
@@ -412,5 +441,5 @@ def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:
 
 
 def start_state(levels: Mapping[str, Level] | None = None) -> State:
-    """Return the state in which nothing is decided."""
+    """Return the state without decisions, apart from given levels of Funcs."""
     return State((), (), dict(levels or {}), 0.0, 0)

@@ -1,8 +1,8 @@
-"""Scans over rows in searches: what all steps cost, and tiles that hold whole rows.
+"""Scans over rows in searches: predicted times of all steps, and tilings with whole rows.
 
-A search looks at the kernel of one step (`autosched.analysis.rewrites.mainloop_step.with_one_step`). Where one block
-holds a row, it goes through all steps, with a barrier between them; else there is a launch for each step. Which of the
-two is faster the predicted times tell: a launch costs more than a barrier, one block less than a device.
+A search evaluates the kernel of one step (`autosched.analysis.rewrites.mainloop_step.with_one_step`). If one block has
+a whole row, it runs all steps with a barrier between them. Otherwise each step is a launch of its own. Launches cost
+more than barriers, but a launch can use the whole device; predicted times decide.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 BARRIER_SECONDS = 0.4e-6
-"""Least time of a step within a block: a load from global memory comes back before the next barrier. Assumed."""
+"""Least time of a step within a block, which waits for a load from global memory. Assumed."""
 
 
 def scan_stage(bound: BoundPipeline, model: SketchFeaturizer) -> BoundStage | None:
-    """Return the scan over rows that a kernel of one step computes, with all its steps; None if it computes none.
+    """Return the scan over rows, with all its steps, that a kernel of one step computes; None if it computes none.
 
     Args:
         bound: The pipeline of the kernel.
@@ -38,43 +38,43 @@ def scan_stage(bound: BoundPipeline, model: SketchFeaturizer) -> BoundStage | No
     """
     if not bound.one_step:
         return None
-    found = bound.rewritten.stage(*model.structure.stages[0])
-    return found if found.steps else None
+    stage = bound.rewritten.stage(*model.structure.stages[0])
+    return stage if stage.steps else None
 
 
-def seconds_of_all_steps(model: CostModel, found: BatchEvaluation, target: Target) -> Floats:
-    """Return the predicted seconds of candidates, ``float64[M]``, of which scans over rows have one step.
+def seconds_of_all_steps(model: CostModel, evaluation: BatchEvaluation, target: Target) -> Floats:
+    """Return the predicted seconds of candidates, ``float64[M]``; those of scans over rows are scaled to all steps.
 
     Args:
-        model: Predicts times.
-        found: The candidates.
-        target: What they are for.
+        model: Cost model.
+        evaluation: Features of the candidates, with one step of each scan.
+        target: Device limits.
     """
-    costs = model.cost(found)
-    for k, m in enumerate(found.models):
+    costs = model.cost(evaluation)
+    for k, m in enumerate(evaluation.models):
         scan = scan_stage(m.bound, m)
         if scan is None:
             continue
-        mine = np.flatnonzero(found.batch.structure == k)
-        launched = shares_rows(scan, m.grid, found.batch.params[mine])
-        costs[mine] = _repeated(costs[mine], step_count(scan), launched, target)
+        rows = np.flatnonzero(evaluation.batch.structure == k)
+        launched = shares_rows(scan, m.grid, evaluation.batch.params[rows])
+        costs[rows] = _repeated(costs[rows], step_count(scan), launched, target)
     return costs
 
 
 def _repeated(once: Floats, steps: int, launched: Bools, target: Target) -> Floats:
     """Return the seconds of all steps, ``float64[N]``, from those of kernels of one step."""
     if target.kind == "cpu":
-        return once * steps  # a block forks no threads, so that nothing is paid for once
+        return once * steps  # no launch overhead to subtract: a block forks no threads
     within = LAUNCH_SECONDS + steps * np.maximum(once - LAUNCH_SECONDS, BARRIER_SECONDS)
     return np.where(launched, once * steps, within)
 
 
 def shares_rows(scan: BoundStage, grid: BlockGrid, params: Ints) -> Bools:
-    """Return whether blocks share the rows of a scan, ``bool[N]``, for tiles ``int64[N, columns]``."""
+    """Return whether several blocks share a row of a scan, ``bool[N]``, for tiles ``int64[N, columns]``."""
     _, blocks = grid.blocks(params)
     inside = in_step(scan)
-    mine = [k for k, d in enumerate(grid.dims) if d in inside]
-    return np.asarray((blocks[:, mine] > 1).any(axis=1))
+    row = [k for k, d in enumerate(grid.dims) if d in inside]
+    return np.asarray((blocks[:, row] > 1).any(axis=1))
 
 
 def with_scan_tilings(
@@ -82,14 +82,14 @@ def with_scan_tilings(
 ) -> Ints:  # fmt: skip
     """Return the tilings of a scan to try, ``int64[N, 2 * dims]``: whole rows, and for launches whole warps.
 
-    Rows are often too short for all multiprocessors, so that tiles which keep these busy are not the only ones.
+    Rows are often too short to occupy all multiprocessors, so further tilings than those that do are included.
 
     Args:
         scan: The scan, with all its steps.
         grid: Its dimensions.
-        vector: Position of the dimension that threadIdx.x walks.
+        vector: Position of the dimension of threadIdx.x.
         table: All tilings.
-        chosen: Positions of those that keep the device busy.
+        chosen: Positions of the tilings that occupy the device.
         target: Device limits.
     """
     busy = np.zeros(len(table), bool)
@@ -101,25 +101,25 @@ def with_scan_tilings(
     inside = in_step(scan)
     sizes = [n if d in inside else 1 for d, n in zip(grid.dims, grid.sizes.tolist(), strict=True)]
     whole = np.array(_whole_rows(sizes, vector, target), np.int64).reshape(-1, 2 * len(sizes))
-    found: Ints = np.unique(np.concatenate([whole, launched]), axis=0)
-    return found
+    tilings: Ints = np.unique(np.concatenate([whole, launched]), axis=0)
+    return tilings
 
 
 def _whole_rows(sizes: Sequence[int], vector: int, target: Target) -> list[list[int]]:
-    """Return threads and serial points with which one block has all points, threads a power of two or all of them."""
+    """Return threads and serial points of blocks with all points; threads along x are a power of two or all points."""
     if not sizes:
         return [[]]
     most = target.max_threads_per_block
-    found = []
+    tilings = []
     least = target.warp_size
     first = sizes[vector]
     counts = {min(first, least << k) for k in range(12) if least << k < 2 * first} | {first}
     for t in sorted(n for n in counts if n <= min(most, target.max_block_dim[0])):
         threads = [1] * len(sizes)
         threads[vector] = t
-        for k in reversed(range(len(sizes))):  # what is left of the block goes to the next rows
-            room = most // prod(threads)
-            if k != vector and sum(n > 1 for n in threads) < 3 and room > 1:
-                threads[k] = min(sizes[k], 1 << (room.bit_length() - 1), target.max_block_dim[2])
-        found.append([*threads, *(-(-n // t) for n, t in zip(sizes, threads, strict=True))])
-    return found
+        for k in reversed(range(len(sizes))):  # the block's remaining threads go to further rows
+            left = most // prod(threads)
+            if k != vector and sum(n > 1 for n in threads) < 3 and left > 1:
+                threads[k] = min(sizes[k], 1 << (left.bit_length() - 1), target.max_block_dim[2])
+        tilings.append([*threads, *(-(-n // t) for n, t in zip(sizes, threads, strict=True))])
+    return tilings

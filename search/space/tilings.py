@@ -1,4 +1,4 @@
-"""Tile sizes that are tried, as arrays (Anderson, sections 6.1 to 6.3)."""
+"""Tile sizes to try, as arrays (Anderson, sections 6.1 to 6.3)."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from autosched.target import Target
 Ints = NDArray[np.int64]
 
 MOST_PADDING = 8 / 7
-"""A thread extent outside the vector dimension may cover at most this much more than there is."""
+"""Most padding of a dimension other than that of threadIdx.x: ratio of the points of whole tiles to the extent."""
 SMALL_EXTENT = 64
-"""A dimension shorter than this may also be walked by exactly as many threads as it has points."""
+"""Extent below which one thread per point is tried as well."""
 CPU_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-"""Parts that a row is cut into on a CPU."""
+"""Parts per row to try on a CPU."""
 LONG_ROW = 24
-"""Parts of a row, at least, from which on it is cut into multiples of these."""
+"""Least number of parts above which a row is split into multiples of that number instead."""
 LEAST_CPU_VECTORS = 2
-"""Vectors of a row on a CPU at least, if there are as many points."""
-
+"""Least vectors per lane loop on a CPU, if the row is long enough."""
 CPU_ROWS = 4
-"""Points of a block in another dimension on a CPU that are enough to do without tiles that are cut off."""
+"""Points of a whole tile in a further dimension on a CPU from which on partial tiles are not tried."""
 
 
 def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: int) -> list[int]:
-    """Return the points of a thread to try in one dimension."""
+    """Return the serial points per thread to try in one dimension."""
     if extent in settings.odd_thread_tile_sizes:
         return [1, extent]
     sizes = [s for s in settings.thread_tile_sizes if s <= extent]
@@ -39,7 +38,15 @@ def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: i
 
 
 def thread_sizes(extent: int, *, vector: bool, alone: bool, settings: SearchSettings, most: int) -> list[int]:
-    """Return the threads to try in a dimension of so many points (serial points taken off)."""
+    """Return the threads to try in one dimension.
+
+    Args:
+        extent: Points of the dimension, divided by the serial points per thread.
+        vector: Whether it is the dimension of threadIdx.x.
+        alone: Whether there is no other dimension.
+        settings: Threads to try.
+        most: Most threads of a block.
+    """
     if vector:
         sizes = [t for t in settings.vector_threads if t <= extent]
         if alone:
@@ -60,11 +67,11 @@ def thread_sizes(extent: int, *, vector: bool, alone: bool, settings: SearchSett
 
 
 def cpu_lanes(extent: int, target: Target) -> list[int]:
-    """Return the lanes to try along the vector dimension of a root stage on a CPU: a row in equal parts.
+    """Return the lanes to try along the vector dimension of a root stage on a CPU, each a row split into equal parts.
 
-    Lanes are points of an inner loop there, whole vectors of them but where one part is the whole row. Serial points
-    beside them would make neighbouring lanes touch memory with a stride, several times as slow, so there are none.
-    Of a row so long that few of these numbers of parts are enough, they are multiples of the fewest that there can be.
+    Lanes are iterations of an inner loop: whole vectors, unless one part is the whole row. There are no serial points
+    in this dimension, since neighbouring lanes would access memory with a stride. Rows that need more than `LONG_ROW`
+    parts are split into multiples of the least number of parts.
     """
     vector, most = target.warp_size, target.max_block_dim[0]
     sizes = [extent] if extent <= most else []
@@ -79,14 +86,14 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
 def root_tilings(
     sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target, whole: Collection[int] = ()
 ) -> Ints:
-    """Return threads and serial points ``int64[N, 2 * dims]`` for a root stage.
+    """Return threads and serial points ``int64[N, 2 * dims]`` to try for a root stage.
 
     Args:
         sizes: Points of each dimension, outermost first.
-        vector: Position of the dimension that threadIdx.x walks.
-        settings: What is tried.
+        vector: Position of the dimension of threadIdx.x.
+        settings: Tile sizes to try.
         target: Device limits.
-        whole: Positions of dimensions that threads walk as a whole.
+        whole: Positions of dimensions with one thread per point.
     """
     choices = [
         [(n, 1)] if k in whole else _pairs(n, k == vector, len(sizes) == 1, settings, target)
@@ -106,17 +113,17 @@ def root_tilings(
 
 
 def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, target: Target) -> list[tuple[int, int]]:
-    """Return (threads, serial points) of one dimension."""
+    """Return the pairs of threads and serial points to try in one dimension."""
     if vector and target.kind == "cpu":
         return [(lanes, 1) for lanes in cpu_lanes(extent, target)]
     pairs = []
     for wanted in serial_sizes(extent, vector=vector, settings=settings, warp=target.warp_size):
         outer = -(-extent // wanted)
-        serial = -(-extent // outer)  # as even as the number of threads and blocks allows
+        serial = -(-extent // outer)  # balanced: the least that needs as many tiles
         for t in thread_sizes(outer, vector=vector, alone=alone, settings=settings, most=target.max_threads_per_block):
             pairs.append((t, serial))
     if target.kind == "cpu":
-        # Tiles that are cut off put guards into every lane loop, which gcc does not see through.
+        # Partial tiles need guards in every lane loop, which gcc does not vectorise.
         whole = [(t, s) for t, s in pairs if extent % (t * s) == 0]
         if max((t * s for t, s in whole), default=0) >= min(extent, CPU_ROWS):
             pairs = whole
@@ -124,6 +131,7 @@ def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, tar
 
 
 def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
+    """Return the Cartesian product of pairs, ``int64[N, choices, 2]``."""
     arrays = [np.array(c, np.int64) for c in choices]
     index = np.stack(np.meshgrid(*(np.arange(len(a)) for a in arrays), indexing="ij"), axis=-1).reshape(-1, len(arrays))
     return np.stack([a[index[:, k]] for k, a in enumerate(arrays)], axis=1)
@@ -132,17 +140,17 @@ def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
 def member_tilings(
     extents: Sequence[int], vector: int, settings: SearchSettings, target: Target, longest: int = 1
 ) -> Ints:
-    """Return threads ``int64[N, dims]`` for a BLOCK Member's region; the rest of it is serial in each thread.
+    """Return threads ``int64[N, dims]`` to try for the region of a fused producer at BLOCK; further points are serial.
 
-    Regions are wider than tiles by a halo, so that numbers of threads that suit a tile leave odd numbers of points to
-    each. Where a row is made of whole vectors, as many threads as there are of these are tried besides.
+    Regions exceed tiles by a halo, so thread counts that divide a tile leave uneven serial points. If a row is a
+    multiple of a vector, one thread per vector is tried as well.
 
     Args:
         extents: Points of the region, outermost first.
-        vector: Position of the dimension that threadIdx.x walks.
-        settings: What is tried.
+        vector: Position of the dimension of threadIdx.x.
+        settings: Thread counts to try.
         target: Device limits.
-        longest: Elements in the longest vector to try; 1 for none.
+        longest: Elements of the longest vector to try; 1 for none.
     """
     if not extents:
         return np.zeros((1, 0), np.int64)
@@ -163,7 +171,7 @@ def member_tilings(
 
 
 def default_tiling(sizes: Sequence[int], vector: int, target: Target) -> Ints:
-    """Return what stands for a root stage's tiles before they are chosen: one warp along the vector dimension."""
+    """Return the provisional tile sizes of a root stage: one warp along the dimension of threadIdx.x."""
     threads = np.ones(len(sizes), np.int64)
     if sizes:
         threads[vector] = min(sizes[vector], target.warp_size)

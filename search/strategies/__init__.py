@@ -1,4 +1,4 @@
-"""Strategies: ways from a bound pipeline to a schedule. `protocol` is what all of them implement.
+"""Strategies, which map a bound pipeline to a schedule; `protocol` is their common interface.
 
 Begin with `compute_root`, the smallest.
 """

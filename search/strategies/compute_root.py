@@ -1,7 +1,7 @@
-"""The baseline strategy: cheap pointwise stages are inlined, every other stage is its own kernel with a sensible tile.
+"""The baseline strategy: cheap pointwise stages are inlined, every other stage is a kernel with a default tile.
 
-In the manner of Li et al. 2018 as the papers describe it. Every valid pipeline gets a schedule; all later strategies
-are measured against this one.
+It follows Li et al. 2018 as cited by the papers on GPU autoschedulers. Every valid pipeline gets a schedule, and all
+other strategies are compared with it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from autosched.schedule.types import Inlined, Kernel, Loop, LoopKind, Root, Sche
 from autosched.target import Target
 
 CHEAP_OPERATIONS = 4
+"""Most operations of a pointwise Func that is always inlined."""
 MIN_VECTOR_EXTENT = 16
+"""Least extent of the dimension of threadIdx.x, if another dimension has it."""
 CPU_LANES = 32
 """Least lanes of a tile on a CPU: two of the widest vectors of float32."""
 TILES_OF_ROW = 4
+"""Tiles of a row on a CPU, where these are long enough."""
 CPU_ROW = 1 << 13
-"""Points of a row of a scan that one core computes, so that no step waits for others to begin."""
+"""Longest row of a scan that one core computes alone, without synchronising each step."""
 CPU_LANES_OF_ROW = 512
+"""Most lanes of a scan's row on a CPU."""
 
 
 def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
-    """Return the baseline schedule of a bound pipeline, in which each thread has points of its own."""
+    """Return the baseline schedule of a bound pipeline; rewrites of the pipeline are undone."""
     bound = bound.rewritten
     inlined = inlined_funcs(bound)
     kernels = [
@@ -37,13 +41,13 @@ def schedule_roots(bound: BoundPipeline, target: Target) -> Schedule:
 
 
 def inlined_funcs(bound: BoundPipeline) -> set[str]:
-    """Return the Funcs that cost less to compute again at every use than to store.
+    """Return the Funcs that are cheaper to recompute at every use than to materialise.
 
-    Boundary conditions and copies always; pointwise Funcs of a few operations; anything used at one point only once,
-    where a use by a Func that is itself inlined counts as often as that one is evaluated.
+    These are boundary conditions and copies, pointwise Funcs of a few operations, and Funcs used once per point. A use
+    by an inlined Func counts as often as that Func is evaluated.
     """
     inlined: set[str] = set()
-    loads: dict[str, float] = {}  # of all points of a Func, were it stored
+    loads: dict[str, float] = {}  # of all points of a Func, if it were materialised
     for name, func in reversed(list(bound.funcs.items())):  # consumers first
         evaluations = {
             consumer: loads[consumer] if consumer in inlined else _product(bound.funcs[consumer].extents)
@@ -60,7 +64,7 @@ def inlined_funcs(bound: BoundPipeline) -> set[str]:
 
 
 def _within_loads(bound: BoundPipeline, inlined: set[str]) -> set[str]:
-    """Return those of the Funcs with which no stage loads more than `MAX_UNROLLED_LOADS`, nor more than without any."""
+    """Return the Funcs whose inlining brings no stage above `MAX_UNROLLED_LOADS` loads."""
     kept = set(inlined)
     through: dict[str, int] = {}  # loads of one evaluation
     for name, func in bound.funcs.items():  # producers first
@@ -77,6 +81,7 @@ def _within_loads(bound: BoundPipeline, inlined: set[str]) -> set[str]:
 
 
 def _should_inline(bound: BoundPipeline, func: BoundFunc, uses: float) -> bool:
+    """Whether a Func is cheaper to recompute than to materialise, for the number of uses per point."""
     if func.is_output or not func.is_pure or func.undefined:
         return False
     if func.boundary is not None:
@@ -92,12 +97,13 @@ def _should_inline(bound: BoundPipeline, func: BoundFunc, uses: float) -> bool:
 
 
 def _own_point(func: BoundFunc, dims: Sequence[Sequence[object]]) -> bool:
-    own = {f"({d})" for d in func.dims}
-    return all(len(d) == 1 and getattr(d[0], "key", None) in own for d in dims)
+    """Whether an access reads a source at the Func's own point."""
+    variables = {f"({d})" for d in func.dims}
+    return all(len(d) == 1 and getattr(d[0], "key", None) in variables for d in dims)
 
 
 def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined: set[str]) -> list[Kernel]:
-    """Return the kernels of a Func computed at root: stages that touch only their own points share one."""
+    """Return the kernels of a Func computed at root; stages that access only their own points share one."""
     kernels = []
     for group in fusable_roots(func):
         shared = len(group) > 1
@@ -111,8 +117,8 @@ def root_kernels(bound: BoundPipeline, func: BoundFunc, target: Target, inlined:
 def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bool = False) -> tuple[Loop, ...]:
     """Return block, thread and reduction loops: 32 x 8 threads (on a CPU up to 256 x 4 lanes) on the inner dimensions.
 
-    Each thread has one point, or several where a grid cannot have so many blocks.
-    ``shared`` keeps reduction loops inside the thread, so that several stages of the Func have the same grid.
+    Each thread has one point, or several where the grid would have too many blocks. ``shared`` keeps reduction loops
+    inside the thread, so that several stages of the Func share a grid.
     """
     if stage.steps:
         return scan_loops(func, stage, target)
@@ -124,7 +130,7 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
     threads: dict[str, int] = {}
     if vector is not None:
         if target.kind == "cpu":
-            # Several tiles a row, so that most are interior: their code has no clamps and reads whole vectors.
+            # With several tiles per row most tiles are interior: no clamps, and loads of whole vectors.
             wide = min(wide, max(CPU_LANES, size[vector] // TILES_OF_ROW))
         threads[vector] = min(_power_of_two_up_to(size[vector], wide), size[vector])
     if others:
@@ -141,7 +147,7 @@ def root_loops(func: BoundFunc, stage: BoundStage, target: Target, *, shared: bo
 def _serial_points(
     size: Mapping[str, int], parallel: Sequence[str], threads: Mapping[str, int], vector: str | None, target: Target
 ) -> dict[str, int]:
-    """Return points of a thread by dimension: one, unless there would be more blocks than a grid has."""
+    """Return the serial points of a thread by dimension: one, unless the grid would have too many blocks."""
     serial = dict.fromkeys(parallel, 1)
     for d in sorted(parallel, key=lambda d: (d != vector, -size[d])):
         tiles = -(-size[d] // threads.get(d, 1))
@@ -155,7 +161,7 @@ def _block_count(size: Mapping[str, int], threads: Mapping[str, int], serial: Ma
 
 
 def scan_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop, ...]:
-    """Return the loops of a scan over rows: in one block if a row is short, else in one launch for each step."""
+    """Return the loops of a scan over rows: in one block if rows are short, else with one launch per step."""
     size = loop_sizes(func, stage, func.extents)
     rest = [d.name for d in stage.loops if d.name not in stage.steps]
     steps = [Loop(d, LoopKind.REDUCTION, size[d]) for d in stage.steps]
@@ -164,7 +170,7 @@ def scan_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop
     if step_count(stage) <= MOST_LAUNCHES and row_points(stage, size) > longest:
         return (*steps, *root_loops(func, as_row, target))
     inside = in_step(stage)
-    apart = [d.name for d in stage.loops if d.parallel]
+    independent = [d.name for d in stage.loops if d.parallel]
     room = min(target.max_threads_per_block, CPU_LANES_OF_ROW if target.kind == "cpu" else 1 << 30)
     threads: list[Loop] = []
     serial: list[Loop] = []
@@ -174,8 +180,8 @@ def scan_loops(func: BoundFunc, stage: BoundStage, target: Target) -> tuple[Loop
         threads.append(Loop(d, LoopKind.THREAD, count))
         serial.append(Loop(d, LoopKind.SERIAL, -(-size[d] // count)))
         room //= count
-    terms = [Loop(d, LoopKind.REDUCTION, size[d]) for d in rest if d not in inside and d not in apart]
-    blocks = [Loop(d, LoopKind.BLOCK, size[d]) for d in apart]
+    terms = [Loop(d, LoopKind.REDUCTION, size[d]) for d in rest if d not in inside and d not in independent]
+    blocks = [Loop(d, LoopKind.BLOCK, size[d]) for d in independent]
     return (*blocks, *steps, *(p for p in serial if p.extent > 1), *threads, *terms)
 
 
@@ -191,7 +197,7 @@ def _power_of_two_up_to(extent: int, limit: int) -> int:
 
 
 def inlined_by(bound: BoundPipeline, stages: Sequence[StageId], inlined: set[str]) -> tuple[Inlined, ...]:
-    """Return the inlined Funcs that stages use, directly or through each other, producers first."""
+    """Return the inlined Funcs that stages use, directly or through inlined Funcs, producers first."""
     calls = inlined_calls(bound, stages, inlined)
     return tuple(Inlined(f, calls[f]) for f in sorted(calls, key=list(bound.funcs).index))
 

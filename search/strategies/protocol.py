@@ -1,4 +1,4 @@
-"""Ways of finding schedules behind one interface."""
+"""The interface of strategies, and the strategies by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from autosched.target import Target
 
 
 class Strategy(Protocol):
-    """Finds schedules. Every valid pipeline gets one."""
+    """Finds schedules; every valid pipeline gets at least one."""
 
     def search(
         self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
@@ -35,22 +35,22 @@ class Strategy(Protocol):
         Args:
             bound: The pipeline with its shapes.
             target: Device limits.
-            cost: Predicts times; the analytical model by default.
-            seconds: Time budget; when it ends, the most promising way is followed to its end.
-            seed: Source of randomness: the same seed gives the same schedules.
-            count: How many schedules are wanted.
+            cost: Cost model; the analytical model by default.
+            seconds: Time budget; when it ends, the most promising state is completed the shortest way.
+            seed: Seed of random choices: equal seeds give equal schedules.
+            count: Most schedules to return.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Cheap pointwise stages inlined, every other stage in a kernel of its own."""
+    """Inlines cheap pointwise stages and computes every other stage in a kernel of its own."""
 
     def search(
         self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
         seed: int = 0, count: int = 1,
     ) -> SearchResult:  # fmt: skip
-        """Return the one schedule this strategy has; see `Strategy.search`."""
+        """Return the baseline schedule; see `Strategy.search`."""
         return baseline_alone(bound, target)
 
 
@@ -59,7 +59,7 @@ class Beam:
     """Beam search with hierarchical sampling (Anderson).
 
     Attributes:
-        settings: Size of the beam, passes, what is tried and pruned.
+        settings: Beam size, passes, rewrites, options to try and pruning rules.
     """
 
     settings: SearchSettings = field(default_factory=SearchSettings)
@@ -71,23 +71,22 @@ class Beam:
     ) -> SearchResult:  # fmt: skip
         """Return the best schedules of all passes; see `Strategy.search`.
 
-        Where reductions leave most of the device idle, they are tried in pieces, too, and with ``joins`` outputs that
-        read the same together (see `autosched.search.rewrites.portfolio`). The schedules are those of the way whose
-        best one is predicted to be fastest.
+        Rewrites of the pipeline are searched as well (see `autosched.search.rewrites.portfolio`). The result is that of
+        the rewrite whose best schedule is predicted to be fastest.
         """
         started = time.perf_counter()
         model = cost or analytical_model(target)
         if is_too_long(bound):
             return baseline_alone(bound, target, TOO_LONG)
         settings = affordable(self.settings, bound)
-        views = fusion_rewrites(bound, target, settings)
-        alike: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(views) > 1 else None
-        ways = [RewriteSearch(view, target, model, settings, seed, alike) for view in views]
-        results = list(search_portfolio(ways, seconds, count))
-        best = min(results, key=lambda found: (math.isnan(found.ranked[0].seconds), found.ranked[0].seconds))
-        taken = time.perf_counter() - started
-        late = seconds is not None and taken > seconds
-        return replace(best, seconds=taken, cut_short=late or any(w.cut_short for w in ways))
+        rewrites = fusion_rewrites(bound, target, settings)
+        shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(rewrites) > 1 else None
+        searches = [RewriteSearch(r, target, model, settings, seed, shared_cache) for r in rewrites]
+        results = list(search_portfolio(searches, seconds, count))
+        best = min(results, key=lambda result: (math.isnan(result.ranked[0].seconds), result.ranked[0].seconds))
+        elapsed = time.perf_counter() - started
+        late = seconds is not None and elapsed > seconds
+        return replace(best, seconds=elapsed, cut_short=late or any(s.cut_short for s in searches))
 
 
 STRATEGIES: Mapping[str, Strategy] = {

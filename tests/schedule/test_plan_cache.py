@@ -43,7 +43,7 @@ def test_a_kernel_is_planned_once(bound: BoundPipeline, kernels: tuple[Kernel, .
 def test_each_pipeline_has_its_own_cache(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:
     plan = plan_kernel(bound, kernels[0])
     other = replace(bound)
-    assert not pipeline_memo(other, known_module.PLANS) and plan_kernel(other, kernels[0]) is not plan
+    assert not pipeline_memo(other, plan_cache.PLANS) and plan_kernel(other, kernels[0]) is not plan
 
 
 def test_violations_depend_on_the_target(bound: BoundPipeline, kernels: tuple[Kernel, ...]) -> None:

@@ -1,4 +1,4 @@
-"""Beam search: the same seed gives the same result, every result is legal, and pruning and budgets do what they say."""
+"""Beam search: deterministic for a seed, legal results, pruning and time budgets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_app_gets_legal_schedules(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
-def test_so_does_every_unusual_pipeline(name: str) -> None:
+def test_every_unusual_pipeline_gets_a_legal_schedule(name: str) -> None:
     case = CORNER_CASES[name]()
     bound = case.bound()
     for target in (H200, get_target("cpu")):
@@ -63,7 +63,7 @@ def test_so_does_every_unusual_pipeline(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["unsharp", "harris", "bilateral_grid", "iir_blur", "hist", "conv_layer", "canny"])
-def test_what_is_found_computes_what_the_interpreter_does(name: str) -> None:
+def test_schedules_agree_with_the_interpreter(name: str) -> None:
     app = get_app(name)
     pipeline, params = app.configure({})
     inputs = app.make_inputs(app.small_sizes)
@@ -81,8 +81,8 @@ def test_the_same_seed_finds_the_same_schedules() -> None:
     assert any([r.schedule for r in first] != [r.schedule for r in other] for other in others)
 
 
-def test_nor_does_the_result_depend_on_the_process() -> None:
-    """Python hashes text differently in each process, which must not reach the order of anything."""
+def test_result_does_not_depend_on_the_process() -> None:
+    """Python's hash of strings differs between processes and must not affect any order."""
     program = (
         "from autosched.schedule.io.serialise import to_json\n"
         "from tests.search.test_beam import *\n"
@@ -104,8 +104,8 @@ def states_of(settings: SearchSettings, bound: BoundPipeline, seed: int = 0) -> 
     return evaluator, BeamSearch(evaluator, np.random.default_rng(seed))
 
 
-def test_the_cost_of_a_state_is_that_of_its_kernels_alone() -> None:
-    """Kernels are costed alone, whatever the order in which a search came to them: a cold evaluator says the same."""
+def test_cost_of_a_state_is_the_sum_of_its_kernels() -> None:
+    """Costs of kernels do not depend on the order of evaluation: a new evaluator returns the same."""
     bound = bound_app("harris")
     evaluator, search = states_of(SMALL, bound)
     for state in search.run()[:20]:
@@ -117,8 +117,8 @@ def test_the_cost_of_a_state_is_that_of_its_kernels_alone() -> None:
         assert violations(bound, schedule_of(evaluator, state), H200) == []
 
 
-def test_exhaustive_search_looks_at_more() -> None:
-    """It need not find better: a small beam then fills with tilings of one structure."""
+def test_exhaustive_search_costs_more_kernels() -> None:
+    """Its result can be worse: tilings of one structure then fill a small beam."""
     app = get_app("unsharp")
     bound = bind(app.build(), app.shapes())
     sampled = Beam(dataclasses.replace(SMALL, freeze=False)).search(bound, H200)
@@ -139,7 +139,7 @@ def test_locations_can_be_left_out() -> None:
     assert Level.BLOCK in levels(locations=("block",))
 
 
-def test_the_pre_pass_freezes_all_but_a_few() -> None:
+def test_pre_pass_freezes_all_but_a_few_funcs() -> None:
     bound = bound_app("harris")
     _, search = states_of(dataclasses.replace(SMALL, passes=3), bound)
     search.run()
@@ -153,7 +153,7 @@ def test_greedy_samples_differ() -> None:
     assert len(found) >= 5
 
 
-def test_a_spent_budget_still_gives_a_schedule() -> None:
+def test_spent_budget_still_gives_a_schedule() -> None:
     bound = bound_app("harris")
     found = Beam().search(bound, H200, seconds=0.0)
     assert found.cut_short
@@ -161,8 +161,8 @@ def test_a_spent_budget_still_gives_a_schedule() -> None:
     assert found.counts.kernels < Beam().search(bound, H200).counts.kernels / 2
 
 
-def test_fusion_is_found_where_it_pays() -> None:
-    """Image apps of a few stages are predicted to be faster with Funcs computed inside other kernels."""
+def test_fusion_is_found_where_predicted_faster() -> None:
+    """Image apps of a few stages are predicted to be faster with fused producers."""
     for name in ("unsharp", "harris", "canny", "bilateral_grid"):
         app = get_app(name)
         bound = bind(app.build(), app.shapes())

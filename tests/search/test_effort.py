@@ -1,4 +1,4 @@
-"""Searches of pipelines of very many Funcs."""
+"""Searches of pipelines with very many Funcs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pointwise(count: int) -> Pipeline:
 
 
 def stencils(count: int) -> Pipeline:
-    """No Func is cheap to compute again, so that each is a decision."""
+    """Return a pipeline without cheap Funcs, so that each Func is a decision."""
     previous = Input("a", float32, 1).clamped()
     for k in range(count):
         f = Func(f"f{k}")
@@ -60,7 +60,7 @@ def bound_of(pipeline: Pipeline) -> BoundPipeline:
     return bind(pipeline, {"a": (9,)})
 
 
-def test_only_long_pipelines_are_searched_less() -> None:
+def test_only_long_pipelines_get_reduced_settings() -> None:
     app = get_app("local_laplacian")
     bound = bind(app.build(), app.shapes(app.small_sizes))
     settings = SearchSettings()
@@ -115,7 +115,7 @@ def test_too_many_kernels_are_not_searched() -> None:
     assert found.best == schedule_roots(bound, TARGETS[0])
 
 
-def test_kernels_are_divided_where_compilers_would_not_take_them() -> None:
+def test_kernels_too_large_for_compilers_are_divided() -> None:
     a, f = Input("a", float32, 1), Func("f")
     f[x] = 0.0
     for k in range(500):
@@ -130,7 +130,7 @@ def test_kernels_are_divided_where_compilers_would_not_take_them() -> None:
         assert violations(bound, found, TARGETS[0]) == []
 
 
-def test_one_stage_may_load_as_much_as_it_says() -> None:
+def test_one_stage_may_have_any_number_of_loads() -> None:
     f, a = Func("f"), Input("a", float32, 1)
     f[x] = sum((a[(x + k * 7) % 9] for k in range(1, 3000)), start=a[x])
     bound = bound_of(Pipeline(f))

@@ -45,8 +45,8 @@ def rows_of_taps(count: int, dear: int = 0) -> BoundPipeline:
 
 def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
     evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), SETTINGS)
-    decider = OptionEnumerator(evaluator)
-    return evaluator, CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
+    enumerator = OptionEnumerator(evaluator)
+    return evaluator, CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
 
 
 def inlined(evaluator: KernelEvaluator) -> State:

@@ -1,4 +1,4 @@
-"""One decision a Func instead of two: a place at root comes with its tiles."""
+"""Search in one phase: a compute location at root includes its tiling."""
 
 from __future__ import annotations
 
@@ -52,43 +52,43 @@ def test_one_phase_finds_legal_schedules(name: str, settings: SearchSettings) ->
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
-def test_so_it_does_for_unusual_pipelines(name: str) -> None:
+def test_one_phase_finds_legal_schedules_of_unusual_pipelines(name: str) -> None:
     bound = CORNER_CASES[name]().bound()
     assert violations(bound, Beam(ONE).search(bound, H200).best, H200) == []
 
 
-def test_a_place_at_root_is_offered_with_every_tiling() -> None:
+def test_one_phase_options_at_root_include_every_tiling() -> None:
     one, two = (OptionEnumerator(evaluator_of("harris", dataclasses.replace(ONE, phases=n))) for n in (1, 2))
     assert [d.group for d in one.decisions()] == [None] * len(one.bound.funcs)
     output, tiling = two.decisions()[:2]
     placed = two.options(start_state(), output)
     assert [o.kind for o in placed] == ["root"]
     two.evaluator.evaluate((p.structure, p.params) for o in placed for p in o.added)
-    tilings = two.options(two.after(start_state(), output, placed[0]), tiling)
+    tilings = two.options(two.apply_option(start_state(), output, placed[0]), tiling)
     together = one.options(start_state(), output)
     assert {o.kind for o in together} == {"root"}
     assert [o.added[-1].params for o in together] == [o.added[-1].params for o in tilings]
     assert all(p.tiled for o in together for p in o.added)
 
 
-def test_further_kernels_of_a_func_are_tiled_by_themselves() -> None:
-    decider = OptionEnumerator(evaluator_of("hist", ONE))
-    several = {n: len(decider.places.root_structures(f)) for n, f in decider.bound.funcs.items()}
+def test_further_kernels_of_a_func_have_their_own_tiling_decisions() -> None:
+    enumerator = OptionEnumerator(evaluator_of("hist", ONE))
+    several = {n: len(enumerator.places.root_structures(f)) for n, f in enumerator.bound.funcs.items()}
     assert max(several.values()) > 1
     for name, count in several.items():
-        assert [d.group for d in decider.decisions() if d.func == name] == [None, *range(1, count)]
+        assert [d.group for d in enumerator.decisions() if d.func == name] == [None, *range(1, count)]
 
 
 def test_frozen_funcs_keep_their_tiles() -> None:
     search = BeamSearch(evaluator_of("harris", dataclasses.replace(ONE, passes=3)), np.random.default_rng(0))
     found = search.run()
     assert search.frozen
-    for name, held in search.frozen.items():
+    for name, pinned in search.frozen.items():
         for state in found[:4]:
-            if held.level is Level.ROOT and state.levels[name] is Level.ROOT:
+            if pinned.level is Level.ROOT and state.levels[name] is Level.ROOT:
                 own = [p for p in state.pieces if p.structure.func == name]
-                layout = search.expander.decider.places.layout(own[0].structure)
-                assert own[0].params[: layout.root_serial.stop] == held.tilings[0]
+                layout = search.expander.enumerator.places.layout(own[0].structure)
+                assert own[0].params[: layout.root_serial.stop] == pinned.tilings[0]
 
 
 def test_other_numbers_of_phases_are_refused() -> None:

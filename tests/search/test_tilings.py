@@ -1,4 +1,4 @@
-"""Tile sizes that are tried, against the rules of the paper worked out by hand."""
+"""Tile sizes to try, compared with the rules of the paper worked out by hand."""
 
 from __future__ import annotations
 
@@ -95,19 +95,19 @@ def test_member_tilings_leave_short_serial_loops() -> None:
         (12289, [496, 256, 176, 128, 96, 64, 48, 32]),
     ],
 )
-def test_a_row_on_a_cpu_is_cut_into_equal_parts_of_whole_vectors(extent: int, expected: list[int]) -> None:
+def test_cpu_rows_are_split_into_equal_parts_of_whole_vectors(extent: int, expected: list[int]) -> None:
     assert cpu_lanes(extent, CPU) == expected
 
 
-def test_lanes_of_a_cpu_have_one_point_each() -> None:
+def test_cpu_lanes_have_one_point_each() -> None:
     table = root_tilings([64, 1536], 1, S, CPU)
     assert (table[:, 3] == 1).all()
     assert set(member_tilings([18, 262], 1, S, CPU)[:, 1].tolist()) == {262}
     assert len(member_tilings([18, 518], 1, S, CPU)) == 0  # more than a lane loop may have
 
 
-def test_tiles_on_a_cpu_divide_their_dimension_where_enough_of_them_do() -> None:
-    """112 rows have blocks of 8 and 16, 2554 = 2 * 1277 only of 2."""
+def test_cpu_tiles_divide_their_dimension_where_possible() -> None:
+    """112 rows are divided by blocks of 8 and 16, 2554 = 2 * 1277 rows only by 2."""
     cpu = get_target("cpu")
     for extent, cut_off in ((112, False), (2554, True)):
         table = root_tilings([extent, 512], 1, SearchSettings(), cpu)

@@ -1,40 +1,41 @@
-"""Computes reductions of a schedule in steps where the model says that this is faster."""
+"""Replaces kernels of a schedule by mainloop kernels where these are predicted to be faster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule, StageId
 from autosched.search.beam.state import Params
 from autosched.search.cost.protocol import CostModel, rounded_cost
-from autosched.search.refine.mainloop.mainloop_sites import MainloopSite, places, steps_of
+from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.mainloop.mainloop_sites import MainloopSite, mainloop_sites, step_lengths
 from autosched.search.refine.mainloop.step_search import MainloopKernel, StepTilingSearch, TransferMode
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
 MOST_OF_LENGTH = 96
-"""Tilings, the best ones with steps of one length, that are tried with another length."""
-MOST_OF_FILLING = 32
-"""Tilings, the best ones of steps filled in one way, that are tried with another way."""
-NEAR = 1.1
-"""Lengths and fillings are refined whose best tiling takes at most so many times as long as the best of all."""
+"""Tilings of the first step length, the best ones, that are tried with each further length."""
+MOST_OF_TRANSFER = 32
+"""Tilings of the first transfer mode, the best ones, that are tried with each further mode."""
+PROMISING_RATIO = 1.1
+"""Ratio of predicted times: a combination of step length and transfer mode is refined if its best tiling takes less
+than this many times the best of all."""
 MOST_REFINED = 3
-"""Lengths and fillings, the best ones, that are refined."""
+"""Combinations of step length and transfer mode, the best ones, that are refined."""
 
 
 @dataclass
 class MainloopSearch:
-    """Finds kernels that compute reductions in steps; what was found for one schedule is known to the next.
+    """Finds mainloop kernels for reductions; results are cached across schedules.
 
     Args:
         bound: The pipeline.
         target: A GPU.
-        model: Predicts times.
-        settings: What a search tries.
-        late: Whether the time budget has ended, so that what was found until now is taken.
+        model: Cost model.
+        settings: Search settings.
+        late: Returns whether the time budget has ended; the search then returns its best result so far.
     """
 
     bound: BoundPipeline
@@ -42,67 +43,53 @@ class MainloopSearch:
     model: CostModel
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
-    _found: dict[tuple[tuple[StageId, ...], str | None, frozenset[str]], MainloopKernel | None] = field(
+    _kernels: dict[tuple[tuple[StageId, ...], str | None, frozenset[str]], MainloopKernel | None] = field(
         init=False, default_factory=dict
     )
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
-        """Return a schedule with reductions in steps that is predicted to be faster, and its time; None if none is.
+        """Return a schedule with mainloops that is predicted to be faster, and its time; None if there is none.
 
         Args:
-            schedule: A legal one.
+            schedule: A legal schedule.
             costs: Predicted seconds of its kernels.
         """
-        gained = 0.0
-        found = schedule
-        replaced: set[int] = set()  # reductions that share a reader have its kernel in common
-        for place in places(self.bound, schedule):
-            before = [schedule.kernels[k] for k in place.kernels]
-            now = sum(costs[k] for k in before)
-            streamed = self.best(place) if now and not replaced & set(place.kernels) else None
-            if streamed is None or rounded_cost(streamed.seconds) >= rounded_cost(now):
-                continue
-            other = replace(found, kernels=replace_kernels(found.kernels, before, streamed.kernel))
-            if not violations(self.bound.root_pipeline, other, self.target):
-                found = other
-                gained += now - streamed.seconds
-                replaced |= set(place.kernels)
-        return None if found is schedule else (found, sum(costs.values()) - gained)
+        sites = mainloop_sites(self.bound, schedule)
+        return improve_schedule(
+            self.bound, self.target, schedule, costs, sites, best_kernel=lambda site, _: self.best(site)
+        )
 
-    def best(self, place: MainloopSite) -> MainloopKernel | None:
-        """Return the fastest kernel for a place, if there is one."""
-        key = place.stages, place.reader, place.inlined
-        if key not in self._found:
-            tiled = sorted(self._tiled(place), key=lambda s: rounded_cost(s.rough_seconds))
-            near = [s for s in tiled if s.rough_seconds < NEAR * tiled[0].rough_seconds][:MOST_REFINED]
-            found = (s for search in near if not self.late() or search is near[0] for s in search.refined())
-            self._found[key] = min(found, key=lambda s: rounded_cost(s.seconds), default=None)
-        return self._found[key]
+    def best(self, site: MainloopSite) -> MainloopKernel | None:
+        """Return the fastest mainloop kernel for a site; None if there is none."""
+        key = site.stages, site.reader, site.inlined
+        if key not in self._kernels:
+            tiled = sorted(self._tiled_searches(site), key=lambda s: rounded_cost(s.rough_seconds))
+            promising = [s for s in tiled if s.rough_seconds < PROMISING_RATIO * tiled[0].rough_seconds][:MOST_REFINED]
+            kernels = (k for s in promising if not self.late() or s is promising[0] for k in s.refined())
+            self._kernels[key] = min(kernels, key=lambda s: rounded_cost(s.seconds), default=None)
+        return self._kernels[key]
 
-    def _tiled(self, place: MainloopSite) -> Iterator[StepTilingSearch]:
-        """Yield each length of a step and each way to fill it, with what tiles cost.
+    def _tiled_searches(self, site: MainloopSite) -> Iterator[StepTilingSearch]:
+        """Yield a search with costed tilings for each combination of step length and transfer mode.
 
-        All tilings are tried for the first; the others, which differ little, try those that were good before them.
+        The first length tries all tilings. Further lengths and modes rank tilings similarly, so they try the best ones
+        of the first.
         """
-        good: list[Params] = []  # with steps of the first length
-        for terms in steps_of(self.bound.stage(*place.host)):
-            same: StepTilingSearch | None = None  # with steps of this length
-            for how in TransferMode:
+        good: list[Params] = []  # tilings of the first length
+        for terms in step_lengths(self.bound.stage(*site.host)):
+            of_length: StepTilingSearch | None = None  # first search with this length
+            for transfer in TransferMode:
                 if self.late():
                     return
-                search = StepTilingSearch(self.bound, self.target, self.model, self.settings, place, terms, how, same)
-                if not search.can_be_filled:
+                search = StepTilingSearch(
+                    self.bound, self.target, self.model, self.settings, site, terms, transfer, of_length
+                )
+                if not search.is_supported:
                     continue
-                if same is not None:
-                    search.tile(same.roots, MOST_OF_FILLING)
+                if of_length is not None:
+                    search.tile(of_length.roots, MOST_OF_TRANSFER)
                 else:
                     search.tile(good or None, MOST_OF_LENGTH)
-                    same, good = search, good or search.roots
+                    of_length, good = search, good or search.roots
                 if search.tiled:
                     yield search
-
-
-def replace_kernels(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
-    """Return kernels with one in place of several: where the last of them was, when all they read has been computed."""
-    last = max(kernels.index(k) for k in before)
-    return tuple(after if n == last else k for n, k in enumerate(kernels) if n == last or k not in before)

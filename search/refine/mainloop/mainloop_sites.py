@@ -1,4 +1,4 @@
-"""Which reductions may be computed in steps, with which Func that reads the sums, and how long a step is."""
+"""Reductions of a schedule that a mainloop can compute, and the step lengths to try."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from autosched.schedule.legality.mainloops import register_blocking_error
 from autosched.schedule.types import Kernel, Schedule, StageId
 
 LEAST_TERMS = 16
-"""Terms of a reduction that are worth steps: fewer are unrolled, and what they read stays in caches."""
+"""Least terms of a reduction for a mainloop: shorter ones are unrolled, and their operands stay in caches."""
 TERMS_OF_STEP = (8, 16, 32)
-"""Terms of a step that are tried; more are next to them where none divides the reduction."""
+"""Step lengths to try, in terms; where none divides the reduction, the nearest divisor is tried."""
 MOST_TERMS = 64
+"""Most terms of a step."""
 
 
 @dataclass(frozen=True)
 class MainloopSite:
-    """A reduction that may be computed in steps.
+    """A reduction that a mainloop can compute.
 
     Attributes:
         stages: All stages of its Func, the reduction last.
-        reader: The Func that reads the sums at its own points alone, if one kernel may compute both.
-        kernels: Positions of the kernels of a schedule that one kernel would replace.
-        inlined: Funcs that are inlined into them.
-        sources: What the reduction reads from global memory.
+        reader: The epilogue: the only Func that reads the sums, at its own points, if one kernel can compute both.
+        kernels: Positions of the kernels in the schedule that the mainloop kernel replaces.
+        inlined: Funcs inlined into these kernels.
+        sources: Arrays in global memory that the reduction reads.
     """
 
     stages: tuple[StageId, ...]
@@ -39,12 +40,12 @@ class MainloopSite:
 
     @property
     def host(self) -> StageId:
-        """The stage whose terms are added up."""
+        """The reduction stage."""
         return self.stages[-1]
 
 
-def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[MainloopSite]:
-    """Yield the reductions of a schedule that may be computed in steps, in kernels of their own."""
+def mainloop_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[MainloopSite]:
+    """Yield the reductions of a schedule that a mainloop can compute."""
     for func in bound.funcs.values():
         stages = func.nonempty_stages
         if not func.dims or not stages or not stages[-1].is_update or not all(is_private_tile(func, s) for s in stages):
@@ -55,15 +56,16 @@ def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[MainloopSite]:
             continue
         ids = tuple(StageId(func.name, s.number) for s in stages)
         reader = _reader(bound, func)
-        found = (reader and _place(bound, schedule, ids, reader)) or _place(bound, schedule, ids, None)
-        if found:
-            yield found
+        site = (reader and _site(bound, schedule, ids, reader)) or _site(bound, schedule, ids, None)
+        if site:
+            yield site
 
 
-def steps_of(stage: BoundStage) -> list[Mapping[str, int]]:
-    """Return how many terms of each reduction loop a step may have: all of the inner ones, part of one, one before.
+def step_lengths(stage: BoundStage) -> list[Mapping[str, int]]:
+    """Return the step lengths to try, each as terms by reduction loop.
 
-    At most one choice for each of `TERMS_OF_STEP`, the nearest.
+    A step takes all terms of the inner loops, a divisor of one loop, and one term of each outer loop. There is at most
+    one choice for each of `TERMS_OF_STEP`, the nearest.
     """
     choices: dict[int, Mapping[str, int]] = {}
     loops = [(d.name, d.extent) for d in stage.reductions]
@@ -74,32 +76,32 @@ def steps_of(stage: BoundStage) -> list[Mapping[str, int]]:
                 outer = dict.fromkeys((d for d, _ in loops[:k]), 1)
                 choices.setdefault(part * inner, {**outer, name: part})
     picked = {min(choices, key=lambda n: (abs(n - wanted), n)) for wanted in TERMS_OF_STEP} if choices else set()
-    walked = [choices[n] for n in sorted(picked)]
-    return [t for t in walked if any(t.get(d, n) < n for d, n in loops)]
+    lengths = [choices[n] for n in sorted(picked)]
+    return [t for t in lengths if any(t.get(d, n) < n for d, n in loops)]
 
 
 def _reader(bound: BoundPipeline, func: BoundFunc) -> str | None:
-    """Return the one Func for which threads may hold the points of another."""
+    """Return the only consumer of a Func, if it can read the Func's points from registers."""
     others = [c for c in func.consumers if c != func.name]
     return others[0] if len(others) == 1 and not register_blocking_error(func, bound.funcs[others[0]]) else None
 
 
-def _place(
+def _site(
     bound: BoundPipeline, schedule: Schedule, stages: tuple[StageId, ...], reader: str | None
 ) -> MainloopSite | None:  # fmt: skip
-    """Return the place if nothing else is computed in the kernels that compute these Funcs."""
-    own = {stages[0].func, *([reader] if reader else [])}
+    """Return the site, if the kernels that compute its Funcs compute nothing else."""
+    funcs = {stages[0].func, *([reader] if reader else [])}
     chosen: list[int] = []
     inlined: set[str] = set()
     for k, kernel in enumerate(schedule.kernels):
-        if not own & _computed(kernel):
+        if not funcs & _computed(kernel):
             continue
-        others = {m.func for m in kernel.fused if cached_source(m.func) is None} - own  # copies are made anew
-        if not set(kernel.root_funcs) <= own or others or kernel.mainloop_at is not None:
+        others = {m.func for m in kernel.fused if cached_source(m.func) is None} - funcs  # cache reads are replaced
+        if not set(kernel.root_funcs) <= funcs or others or kernel.mainloop_at is not None:
             return None
         chosen.append(k)
         inlined |= {i.func for i in kernel.inlined}
-    if own & inlined or own - {f for k in chosen for f in _computed(schedule.kernels[k])}:
+    if funcs & inlined or funcs - {f for k in chosen for f in _computed(schedule.kernels[k])}:
         return None
     read = _sources(bound, stages[-1], inlined)
     if reader is not None and any(stages[0].func in bound.funcs[f].stages[0].sources for f in inlined):
@@ -108,12 +110,13 @@ def _place(
 
 
 def _computed(kernel: Kernel) -> set[str]:
+    """Return the Funcs that a kernel computes, inlined ones excluded."""
     return {*kernel.root_funcs, *(m.func for m in kernel.fused)}
 
 
 def _sources(bound: BoundPipeline, host: StageId, inlined: set[str]) -> list[str]:
-    """Return the arrays that a stage reads, also through inlined Funcs, in order."""
-    found: dict[str, None] = {}
+    """Return the arrays that a stage reads, directly or through inlined Funcs, in order."""
+    sources: dict[str, None] = {}
     queue = [s for s in bound.stage(*host).sources if s != host.func]
     while queue:
         name = queue.pop(0)
@@ -121,7 +124,7 @@ def _sources(bound: BoundPipeline, host: StageId, inlined: set[str]) -> list[str
             queue += bound.funcs[name].stages[0].sources
         elif (i := bound.inputs.get(name)) is not None:
             if i.shape:
-                found.setdefault(name)
+                sources.setdefault(name)
         elif bound.funcs[name].dims:
-            found.setdefault(name)
-    return list(found)
+            sources.setdefault(name)
+    return list(sources)

@@ -1,4 +1,4 @@
-"""Schedules whose blocks walk in steps, for measuring: what the search finds, and what it would not."""
+"""Schedules with mainloops or sliding windows, for measuring: the best ones and random ones."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from autosched.schedule.sampling.mainloop import random_mainloop
 from autosched.schedule.sampling.sliding_window import random_sliding_window
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
 
 ENDLESS = 1e6
-"""Seconds that kernels are taken to need, so that any steps are better."""
+"""Time assumed for a kernel, in seconds: any mainloop or sliding window is then an improvement."""
 SLIDING_SHARE = 0.5
-"""Share of the random ones whose windows slide, if any can."""
+"""Share of sliding windows among the random schedules, where both kinds are possible."""
 TRIES = 12
-"""Schedules one after the other of which none gets steps, after which no more are tried."""
+"""Consecutive failed draws after which drawing ends."""
 
 
 def with_steps(
     evaluator: KernelEvaluator, schedules: Sequence[Schedule], rng: np.random.Generator, late: Callable[[], bool]
 ) -> Iterator[Schedule]:
-    """Yield legal schedules like some others, with reductions in steps or windows that slide; endlessly, if any can.
+    """Yield legal variants of schedules with mainloops or sliding windows; endlessly, if there is any.
 
-    One of each kind has those that the model likes best at one place; in the others they are random, at all places.
+    The first one of each kind has the best replacement of a single kernel. All further ones are random, in every
+    kernel.
 
     Args:
-        evaluator: Knows pipeline, target and model.
-        schedules: Legal ones, at least one.
-        rng: Source of randomness.
-        late: Whether there is no time left to look for the best steps.
+        evaluator: Evaluator of the pipeline's kernels.
+        schedules: Legal schedules, at least one.
+        rng: Random generator.
+        late: Returns whether the time for the best replacements has ended.
     """
     bound, target = evaluator.bound, evaluator.target
     given = bound, target, evaluator.model, evaluator.settings, late
     for improver in (MainloopSearch(*given), SlidingWindowSearch(*given)):
-        found = _best(improver, schedules, rng)
-        if found is not None:
-            yield found
+        best = _best(improver, schedules, rng)
+        if best is not None:
+            yield best
     failures = 0
     while failures < TRIES:
         schedule = schedules[int(rng.integers(len(schedules)))]
@@ -55,14 +57,12 @@ def with_steps(
             yield other
 
 
-def _best(
-    improver: MainloopSearch | SlidingWindowSearch, schedules: Sequence[Schedule], rng: np.random.Generator
-) -> Schedule | None:
-    """Return one of the schedules with the best steps there are for one of its kernels, None if none can have any."""
+def _best(improver: ScheduleImprover, schedules: Sequence[Schedule], rng: np.random.Generator) -> Schedule | None:
+    """Return one of the schedules with one kernel improved; None if no kernel can be."""
     for schedule in schedules:
         for k in rng.permutation(len(schedule.kernels)):
             costs = {kernel: ENDLESS if n == k else 0.0 for n, kernel in enumerate(schedule.kernels)}
-            found = improver.improved(schedule, costs)
-            if found is not None:
-                return found[0]
+            improved = improver.improved(schedule, costs)
+            if improved is not None:
+                return improved[0]
     return None

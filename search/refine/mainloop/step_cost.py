@@ -1,4 +1,4 @@
-"""What kernels that compute a reduction in steps cost, from what one of their steps does."""
+"""Predicted times of kernels with a mainloop, from the features of one step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class StepCostModel(CostModelWrapper):
-    """Cost model (`autosched.search.cost.protocol.CostModel`) of kernels that repeat a step, for one step's pipeline.
+    """Cost model (`autosched.search.cost.protocol.CostModel`) that scales kernels of one step to all steps.
 
     Args:
-        model: Predicts times of kernels.
-        steps: What is repeated, and how often.
+        model: Cost model of whole kernels.
+        steps: Scaling from the features of one step to those of all.
     """
 
     steps: Repeated
@@ -41,45 +41,47 @@ class StepCostModel(CostModelWrapper):
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What is known of one kernel.
+    """Features of one kernel.
 
     Attributes:
-        model: Its structure.
-        found: Its features, those of all its steps if it computes a reduction in steps, of one step of a scan.
-        target: What it is for.
-        besides: Seconds that it takes to read what features leave out, see `unmodelled_read_seconds`.
+        model: The featurizer of its sketch.
+        found: Its features: of all steps of a mainloop, of one step of a scan.
+        target: Device limits.
+        unmodelled_seconds: Time of loads that features leave out, see `unmodelled_read_seconds`.
     """
 
     model: SketchFeaturizer
     found: BatchEvaluation
     target: Target
-    besides: float = 0.0
+    unmodelled_seconds: float = 0.0
 
     def seconds(self, model: CostModel) -> float:
         """Return the time that a model predicts."""
-        return float(seconds_of_all_steps(model, self.found, self.target)[0]) + self.besides
+        return float(seconds_of_all_steps(model, self.found, self.target)[0]) + self.unmodelled_seconds
 
 
 def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
-    """Return what is known of any kernel.
+    """Return the features of any kernel.
 
     Raises:
-        ScheduleError: If the kernel cannot be described.
+        ScheduleError: If the kernel has no description as a sketch.
     """
     target = featurizer.target
     steps, step = scaling_for(featurizer.bound, kernel) or (None, kernel)
-    own = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
-    structure, params = describe_kernel(own.bound, step)
-    model = own.model(structure)
-    found = model.tables.evaluate([model], [np.array([params], np.int64)])
+    step_featurizer = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
+    structure, params = describe_kernel(step_featurizer.bound, step)
+    model = step_featurizer.model(structure)
+    evaluation = model.tables.evaluate([model], [np.array([params], np.int64)])
     if steps is None or isinstance(steps, Scan):
-        return Evaluated(model, found, target)
-    return Evaluated(model, steps.repeated(found), target, unmodelled_read_seconds(featurizer.bound, kernel, target))
+        return Evaluated(model, evaluation, target)
+    return Evaluated(
+        model, steps.repeated(evaluation), target, unmodelled_read_seconds(featurizer.bound, kernel, target)
+    )
 
 
 def unmodelled_read_seconds(bound: BoundPipeline, kernel: Kernel, target: Target) -> float:
-    """Return the seconds it takes to read what the Func that reads held points reads besides them."""
-    held = kernel.root_funcs[0]
-    inside = {held, *(i.func for i in kernel.inlined), *(m.func for m in kernel.fused)}
-    read = {s for r in kernel.roots if r.tiling.stage.func != held for s in bound.stage(*r.tiling.stage).sources}
+    """Return the seconds to load the epilogue's other operands: those not in the register tile."""
+    blocked = kernel.root_funcs[0]
+    inside = {blocked, *(i.func for i in kernel.inlined), *(m.func for m in kernel.fused)}
+    read = {s for r in kernel.roots if r.tiling.stage.func != blocked for s in bound.stage(*r.tiling.stage).sources}
     return array_bytes(bound, read - inside) / target.dram_bytes_per_s

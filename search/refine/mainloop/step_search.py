@@ -1,4 +1,4 @@
-"""Kernels that compute one reduction in steps of so many terms: their tiles, and how each step is filled."""
+"""Search for the tile sizes of a mainloop kernel with one step length and one transfer mode."""
 
 from __future__ import annotations
 
@@ -38,42 +38,50 @@ from autosched.target import Target
 Ints = NDArray[np.int64]
 
 MOST_POINTS = 64
-"""Points that a thread holds at most."""
+"""Most points of a thread's register tile."""
 MOST_TILINGS = 384
-"""Tilings of the root that are tried, evenly taken from all that are worthwhile."""
+"""Most tilings of the root to try, evenly spaced among the worthwhile ones."""
 LEAST_POINTS = 8
+"""Least points of a thread's register tile in worthwhile tilings."""
 LEAST_THREADS, MOST_THREADS = 64, 512
-ROUGH = 2
-"""Tilings that are refined."""
-LOOKED_AT = 8
-"""Tilings, the best ones, that are looked at for `ROUGH` ones that pass all checks."""
+"""Range of threads per block in worthwhile tilings."""
+MOST_REFINED = 2
+"""Tilings, the best legal ones, that are refined."""
+MOST_CHECKED = 8
+"""Tilings, the best ones, that are checked for `MOST_REFINED` legal ones."""
 
 
 class TransferMode(Enum):
-    """How a step's copies get to shared memory: each step's own, or the next one's while it is computed."""
+    """How operand tiles get to shared memory.
 
-    IN_STEP = 1
-    AHEAD = 2
-    PAST_REGISTERS = 3
+    Attributes:
+        SINGLE_BUFFER: Each step loads its own tiles.
+        DOUBLE_BUFFER: Each step loads the next one's tiles, through registers.
+        ASYNC_COPY: Each step loads the next one's tiles by async copies.
+    """
+
+    SINGLE_BUFFER = 1
+    DOUBLE_BUFFER = 2
+    ASYNC_COPY = 3
 
     @property
     def buffers(self) -> int:
-        """Buffers of each copy."""
-        return 1 if self is TransferMode.IN_STEP else 2
+        """Buffers of each cache read."""
+        return 1 if self is TransferMode.SINGLE_BUFFER else 2
 
     def applied(self, kernel: Kernel) -> Kernel:
-        """Return a kernel whose copies of each step are made in this way."""
+        """Return a kernel that loads its operand tiles in this mode."""
         match self:
-            case TransferMode.AHEAD:
+            case TransferMode.DOUBLE_BUFFER:
                 return kernel.with_double_buffering()
-            case TransferMode.PAST_REGISTERS:
+            case TransferMode.ASYNC_COPY:
                 return kernel.with_async_copies()
         return kernel
 
 
 @dataclass(frozen=True)
 class MainloopKernel:
-    """A kernel that computes a reduction in steps, with its predicted time."""
+    """A kernel with a mainloop, and its predicted time."""
 
     kernel: Kernel
     seconds: float
@@ -81,192 +89,174 @@ class MainloopKernel:
 
 @dataclass
 class StepTilingSearch:
-    """Finds the tiles of a kernel whose steps have so many terms and are filled in one way.
+    """Finds tile sizes of a mainloop kernel with one step length and one transfer mode.
 
     Args:
         bound: The pipeline.
         target: A GPU.
-        model: Predicts times.
-        settings: What a search tries.
-        place: The reduction.
-        terms: Terms of a step, of each of its loops.
-        how: How copies are filled.
-        like: The search of steps with as many terms that are filled in another way, if there was one.
+        model: Cost model.
+        settings: Search settings.
+        site: The reduction.
+        terms: Terms of a step by reduction loop.
+        transfer: Transfer mode of the cache reads.
+        sibling: Search with the same step length and another transfer mode, whose features are reused, if any.
 
     Attributes:
         evaluator: Costs kernels of one step as all of their steps.
-        structure: The kernel of one step, with all that it reads staged.
-        decider: Knows which tiles are tried.
-        retiler: Refines them.
-        tiled: The legal ones of one step, those predicted to be fastest first.
+        structure: The kernel of one step, with a cache read of every source.
+        enumerator: Enumerates tilings of the root.
+        retiler: Refines tilings.
+        tiled: Legal tilings of one step, the fastest first.
     """
 
     bound: BoundPipeline
     target: Target
     model: CostModel
     settings: SearchSettings
-    place: MainloopSite
+    site: MainloopSite
     terms: Mapping[str, int]
-    how: TransferMode
-    like: InitVar[StepTilingSearch | None] = None
+    transfer: TransferMode
+    sibling: InitVar[StepTilingSearch | None] = None
     evaluator: KernelEvaluator = field(init=False)
     structure: KernelSketch = field(init=False)
-    decider: _StepDecider = field(init=False)
-    retiler: _StepRetiler = field(init=False)
+    enumerator: OptionEnumerator = field(init=False)
+    retiler: Retiler = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
 
-    def __post_init__(self, like: StepTilingSearch | None) -> None:
-        host = self.place.host
-        view = restrict_to_step(self.bound, host.func, host.number, self.terms, self.how.buffers)
+    def __post_init__(self, sibling: StepTilingSearch | None) -> None:
+        host = self.site.host
+        view = restrict_to_step(self.bound, host.func, host.number, self.terms, self.transfer.buffers)
         loops = self.bound.stage(*host).reductions
         count = prod(d.extent // self.terms.get(d.name, d.extent) for d in loops)
         structure = self._structure(view)
         staged = frozenset(s.func for s in structure.spots)
-        past = staged if self.how is TransferMode.PAST_REGISTERS else frozenset()
-        steps = MainloopScaling(view, count, host, staged, past=past)
-        settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # copies
-        like_it = None if like is None else like.evaluator
-        self.evaluator = KernelEvaluator(view, self.target, StepCostModel(self.model, steps), settings, like=like_it)
-        self.decider = _StepDecider(self.evaluator)
-        self.retiler = _StepRetiler(self.evaluator, self.decider, aligns=False, search=self)
-        self.structure = self.decider.places.one(structure)
+        async_sources = staged if self.transfer is TransferMode.ASYNC_COPY else frozenset()
+        steps = MainloopScaling(view, count, host, staged, past=async_sources)
+        settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # of sources
+        sibling_evaluator = None if sibling is None else sibling.evaluator
+        self.evaluator = KernelEvaluator(
+            view, self.target, StepCostModel(self.model, steps), settings, sibling=sibling_evaluator
+        )
+        self.enumerator = OptionEnumerator(self.evaluator, self._worthwhile)
+        self.retiler = Retiler(self.evaluator, self.enumerator, aligns=False, legality=self._is_legal)
+        self.structure = self.enumerator.places.one(structure)
 
     @property
-    def can_be_filled(self) -> bool:
-        """Whether the device can copy what the step reads in this way."""
-        if self.how is not TransferMode.PAST_REGISTERS:
+    def is_supported(self) -> bool:
+        """Whether the target supports the transfer mode for every source."""
+        if self.transfer is not TransferMode.ASYNC_COPY:
             return True
-        copied = insert_cache_reads(self.evaluator.bound, self.place.sources)
+        copied = insert_cache_reads(self.evaluator.bound, self.site.sources)
         return all(can_be_copied(copied, s.func, self.target) for s in self.structure.spots)
 
-    def tile(self, among: Sequence[Params] | None = None, most: int | None = None) -> None:
-        """Work out what tiles of the root cost; those that are legal for one step come to ``tiled``, the best first.
+    def tile(self, candidates: Sequence[Params] | None = None, most: int | None = None) -> None:
+        """Evaluate tilings of the root and set ``tiled`` to the legal ones, the best first.
 
         Args:
-            among: Tiles of the root that are tried, the first that may be; all that are worthwhile if left out.
-            most: How many of these.
+            candidates: Tilings of the root to try; all worthwhile ones if left out.
+            most: Number of candidates to try, the first ones that fit registers.
         """
-        if among is not None:
-            self.decider.among = self._fillable(among)[:most]
-        self.tiled = tiled_steps(self.evaluator, self.decider, self.structure)
+        if candidates is not None:
+            self.enumerator.pin_tilings(self.structure, self._fitting_registers(candidates)[:most])
+        self.tiled = tiled_steps(self.evaluator, self.enumerator, self.structure)
 
     @property
     def rough_seconds(self) -> float:
-        """Predicted time with the best of the tiles that were tried, infinite if there are none."""
+        """Predicted time with the best tiling that was tried, infinite if there is none."""
         return self.evaluator.known(self.structure, self.tiled[0]).cost if self.tiled else float("inf")
 
     @property
     def roots(self) -> list[Params]:
-        """The tiles of the root that are legal for one step, the best first."""
-        own = self.decider.places.layout(self.structure).root_serial.stop
-        return [p[:own] for p in self.tiled]
+        """Root columns of the legal tilings, the best first."""
+        width = self.enumerator.places.layout(self.structure).root_serial.stop
+        return [p[:width] for p in self.tiled]
 
     def refined(self) -> Iterator[MainloopKernel]:
-        """Yield legal kernels, from the best of the tiles that were tried."""
-        legal = (p for p in self.tiled[:LOOKED_AT] if self.retiler.is_legal(self.structure, p))
-        rough = itertools.islice(legal, ROUGH)
+        """Yield legal kernels, refined from the best tilings that were tried."""
+        legal = (p for p in self.tiled[:MOST_CHECKED] if self.retiler.is_legal(self.structure, p))
+        rough = itertools.islice(legal, MOST_REFINED)
         for best in run_batched(self.evaluator, [self.retiler.descend(self.structure, p) for p in rough]):
             kernel = self.kernel(*best)
-            besides = unmodelled_read_seconds(self.bound, kernel, self.target)
-            yield MainloopKernel(kernel, self.evaluator.known(*best).cost + besides)
+            unmodelled = unmodelled_read_seconds(self.bound, kernel, self.target)
+            yield MainloopKernel(kernel, self.evaluator.known(*best).cost + unmodelled)
 
-    def _fillable(self, among: Sequence[Params]) -> list[Params]:
-        """Return the tiles of the root whose threads can hold what they load for the next step."""
-        if self.how is not TransferMode.AHEAD or not among:
-            return list(among)
-        loaded = points_loaded(self.evaluator, self.decider, self.structure, among)
+    def _is_legal(self, structure: KernelSketch, params: Params) -> bool:
+        """Whether the kernel of all steps passes all checks."""
+        return not kernel_violations(self.bound, self.kernel(structure, params), self.target)
+
+    def _worthwhile(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
+        """Return the tilings with enough register blocking and several warps, evenly thinned; all if there are none."""
+        layout = self.enumerator.places.layout(structure)
+        table = np.array(tilings, np.int64)
+        return [tuple(row) for row in _worthwhile(table, layout).tolist()]
+
+    def _fitting_registers(self, candidates: Sequence[Params]) -> list[Params]:
+        """Return the tilings whose threads keep the next step's loads in registers; all unless double buffered."""
+        if self.transfer is not TransferMode.DOUBLE_BUFFER or not candidates:
+            return list(candidates)
+        loaded = points_loaded(self.evaluator, self.enumerator, self.structure, candidates)
         few: list[bool] = is_unrolled(loaded).all(axis=1).tolist()
-        return [p for p, held in zip(among, few, strict=True) if held]
+        return [p for p, fits in zip(candidates, few, strict=True) if fits]
 
     def _structure(self, view: BoundPipeline) -> KernelSketch:
-        """Return the kernel of one step without tiles: all sources staged, rows along what threads hold."""
-        place = self.place
-        copied = insert_cache_reads(view, place.sources)
+        """Return the untiled kernel of one step: a cache read of every source, rows along the register tile."""
+        site = self.site
+        copied = insert_cache_reads(view, site.sources)
         order = list(copied.funcs)
-        names = sorted((cache_name(s) for s in place.sources), key=order.index)
-        spots = [
-            ComputeLocation(n, Level.BLOCK, place.stages[0], storage=_storage(copied, place.host, n)) for n in names
-        ]
-        through = inlined_calls(copied, place.stages, set(place.inlined))
-        return KernelSketch(place.stages, tuple(spots), frozenset(through))
+        names = sorted((cache_name(s) for s in site.sources), key=order.index)
+        spots = [ComputeLocation(n, Level.BLOCK, site.stages[0], storage=_storage(copied, site.host, n)) for n in names]
+        through = inlined_calls(copied, site.stages, set(site.inlined))
+        return KernelSketch(site.stages, tuple(spots), frozenset(through))
 
     def kernel(self, structure: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of all steps."""
-        place, terms = self.place, self.terms
+        site, terms = self.site, self.terms
         step = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
         first = step.roots[0].tiling
-        last = next(r.tiling for r in step.roots if r.tiling.stage == place.host)
+        last = next(r.tiling for r in step.roots if r.tiling.stage == site.host)
         blocks = len(first.of_kind(LoopKind.BLOCK))
-        walked = [
+        mainloops = [
             Loop(d.name, LoopKind.REDUCTION, d.extent // terms[d.name])
-            for d in self.bound.stage(*place.host).reductions
+            for d in self.bound.stage(*site.host).reductions
             if d.name in terms
         ]
         inside = [p for p in last.loops[blocks:] if terms.get(p.dim, 2) > 1]
-        host = StageTiling(place.host, (*last.loops[:blocks], *walked, *inside))
-        at = ComputeAt(Level.MAINLOOP, place.host, blocks + len(walked))
-        stored = place.reader is None
-        roots = [Root(host if r.tiling.stage == place.host else r.tiling, stored) for r in step.roots]
+        host = StageTiling(site.host, (*last.loops[:blocks], *mainloops, *inside))
+        at = ComputeAt(Level.MAINLOOP, site.host, blocks + len(mainloops))
+        materialised = site.reader is None
+        roots = [Root(host if r.tiling.stage == site.host else r.tiling, materialised) for r in step.roots]
         inlined = step.inlined
-        if place.reader is not None:
-            reader = StageId(place.reader)
+        if site.reader is not None:
+            reader = StageId(site.reader)
             roots.append(Root(StageTiling(reader, first.loops)))
             view = insert_cache_reads(self.bound, step.cache_reads)
             stages = [*(r.tiling.stage for r in roots), *(t.stage for m in step.fused for t in m.tilings)]
-            calls = inlined_calls(view, stages, set(place.inlined))
+            calls = inlined_calls(view, stages, set(site.inlined))
             inlined = tuple(Inlined(f, calls[f]) for f in view.funcs if f in calls)
         members = tuple(replace(m, at=at) for m in step.fused)
-        return self.how.applied(Kernel(tuple(roots), members, inlined))
-
-
-class _StepDecider(OptionEnumerator):
-    """Knows which tiles are worth steps of a reduction; those in ``among`` if it has been told."""
-
-    among: list[Params] | None = None
-
-    def tilings(self, structure: KernelSketch) -> list[Params]:
-        """Return the tilings of the root whose threads hold many points."""
-        if self.among is not None:
-            return self.among
-        bare = self.places.bare(structure)
-        if bare not in self._tilings:
-            layout = self.places.layout(bare)
-            table = np.array(super().tilings(structure), np.int64)
-            self._tilings[bare] = [tuple(row) for row in _worthwhile(table, layout).tolist()]
-        return self._tilings[bare]
-
-
-@dataclass
-class _StepRetiler(Retiler):
-    """Finds tiles of one step with which the kernel of all steps is legal."""
-
-    search: StepTilingSearch = field(kw_only=True)
-
-    def is_legal(self, structure: KernelSketch, params: Params) -> bool:
-        """Return whether the kernel of all steps passes all checks."""
-        kernel = self.search.kernel(structure, params)
-        return not kernel_violations(self.search.bound, kernel, self.search.target)
+        return self.transfer.applied(Kernel(tuple(roots), members, inlined))
 
 
 def _worthwhile(tilings: Ints, layout: TileColumns) -> Ints:
-    """Return the tilings ``int64[N, columns]`` whose threads hold many points and are several warps; all if none are.
+    """Return at most `MOST_TILINGS` tilings ``int64[N, columns]`` with large register tiles and several warps.
 
-    What is staged is read once by each thread for every point that it holds in the other dimensions.
+    An operand in shared memory is loaded once per thread and reused by all of the register tile's points in the other
+    dimensions. If no tiling is worthwhile, all count.
     """
     threads = tilings[:, layout.root_threads].prod(axis=1)
     serial = tilings[:, layout.root_serial]
     many = (serial.prod(axis=1) >= LEAST_POINTS) & ((serial > 1).sum(axis=1) <= 2)
     chosen = many & (threads >= LEAST_THREADS) & (threads <= MOST_THREADS)
-    found = tilings[chosen] if chosen.any() else tilings
-    spread: Ints = found[:: -(-len(found) // MOST_TILINGS)]
-    return spread
+    worthwhile = tilings[chosen] if chosen.any() else tilings
+    thinned: Ints = worthwhile[:: -(-len(worthwhile) // MOST_TILINGS)]
+    return thinned
 
 
 def _storage(bound: BoundPipeline, host: StageId, copy: str) -> tuple[str, ...]:
-    """Return a copy's dimensions from slowest to fastest in memory, empty for the usual order.
+    """Return the storage order of a cache read, slowest dimension first; empty for the default order.
 
-    A thread reads vectors along the points that it holds, of all sources: the fastest dimension is the one that moves
-    with its innermost points.
+    Threads load vectors along their register tile, so the fastest dimension is the one that moves with its innermost
+    points.
     """
     func, stage = bound.funcs[copy], bound.stage(*host)
     points = [d.name for d in stage.loops if not d.reduction]

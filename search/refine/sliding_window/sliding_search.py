@@ -1,4 +1,4 @@
-"""Lets blocks walk a dimension, with windows that slide, where the model says that this is faster."""
+"""Replaces kernels of a schedule by sliding-window kernels where these are predicted to be faster."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.featurizer import Featurizer
-from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.protocol import CostModel, rounded_cost
-from autosched.search.refine.mainloop.mainloop_search import replace_kernels
+from autosched.search.refine.improver import improve_schedule
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.refine.mainloop.step_search import TransferMode
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, places
+from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.walk_search import (
     TiledWalk,
     WalkDirection,
@@ -26,39 +26,53 @@ from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
 ROWS_OF_STEP = (4, 2, 1, 8)
-"""Rows of the root in a step that are tried, the usual number first."""
+"""Rows per step to try, the default first."""
 MOST_REFINED = 3
-"""Ways to walk, the best ones, whose tiles are refined."""
-CHOSEN = 4
-"""Refined tiles, the best ones, of which all ways to fill windows are tried."""
-HOPELESS, HOPEFUL, PROMISING = 1.4, 1.2, 1.1
-"""Other rows than the usual ones are tried if their tiles are predicted to take at most so many times as long as what
-they would replace; tiles are refined, and then walked with, if they take at most so many times as long."""
-WORTHWHILE = 0.05
-"""Share of a schedule's predicted time that kernels must take for others to be looked for."""
+"""Directions, the best ones, whose tilings are refined."""
+MOST_FILLED = 4
+"""Refined tilings, the best ones, that are tried with every transfer mode."""
+SEARCH_WITHIN, REFINE_WITHIN, SLIDE_WITHIN = 1.4, 1.2, 1.1
+"""Ratios of the predicted time of one step's best tiling, scaled to all steps, to that of the replaced kernels.
+
+Up to the first, further rows per step are tried; up to the second, tilings are refined; up to the third, kernels of all
+steps are costed.
+"""
+LEAST_SHARE = 0.05
+"""Share of a schedule's predicted time below which a site is skipped."""
+
+Signature = tuple[object, ...]
+"""Description of a site without the names of its Funcs (`SlidingWindowSite.signature`)."""
 
 
 @dataclass(frozen=True)
 class SlidingWindowKernel:
-    """A kernel whose windows slide, with its predicted time, and what made it."""
+    """A sliding-window kernel.
+
+    Attributes:
+        kernel: The kernel.
+        seconds: Its predicted time.
+        tiled: The kernel of one step it was made from.
+        steps: Steps of a block.
+        transfer: Transfer mode of the rolling buffers.
+    """
 
     kernel: Kernel
     seconds: float
     tiled: TiledWalk
     steps: int
-    how: TransferMode
+    transfer: TransferMode
 
 
 @dataclass
 class SlidingWindowSearch:
-    """Finds kernels whose windows slide; what was found for one schedule is known to the next.
+    """Finds sliding-window kernels; results are cached across schedules and across sites with equal signatures.
 
     Args:
         bound: The pipeline.
         target: A GPU.
-        model: Predicts times.
-        settings: What a search tries.
-        late: Whether the time budget has ended, so that what was found until now is taken.
+        model: Cost model.
+        settings: Search settings.
+        late: Returns whether the time budget has ended; the search then returns its best result so far.
     """
 
     bound: BoundPipeline
@@ -66,123 +80,111 @@ class SlidingWindowSearch:
     model: CostModel
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
-    _found: dict[SlidingWindowSite, SlidingWindowKernel | None] = field(init=False, default_factory=dict)
-    _places: dict[tuple[object, ...], SlidingWindowSite] = field(init=False, default_factory=dict)
-    _ways: dict[tuple[object, ...], dict[WalkDirection, WalkTilingSearch]] = field(init=False, default_factory=dict)
-    _alike: dict[tuple[object, ...], SlidingWindowKernel | None] = field(init=False, default_factory=dict)
+    _kernels: dict[SlidingWindowSite, SlidingWindowKernel | None] = field(init=False, default_factory=dict)
+    _first_sites: dict[Signature, SlidingWindowSite] = field(init=False, default_factory=dict)
+    _searches: dict[Signature, dict[WalkDirection, WalkTilingSearch]] = field(init=False, default_factory=dict)
+    _kernels_by_signature: dict[Signature, SlidingWindowKernel | None] = field(init=False, default_factory=dict)
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
-        """Return a schedule with windows that is predicted to be faster, and its time; None if none is.
+        """Return a schedule with sliding windows that is predicted to be faster, and its time; None if there is none.
 
         Args:
-            schedule: A legal one.
+            schedule: A legal schedule.
             costs: Predicted seconds of its kernels.
         """
-        total = sum(costs.values())
-        found, gained = schedule, 0.0
-        replaced: set[int] = set()
-        for place in places(self.bound, schedule):
-            before = [schedule.kernels[k] for k in place.kernels]
-            now = sum(costs[k] for k in before)
-            if replaced & set(place.kernels) or now < WORTHWHILE * total:
-                continue
-            sliding = self.best(place, now)
-            if sliding is None or rounded_cost(sliding.seconds) >= rounded_cost(now):
-                continue
-            other = replace(found, kernels=replace_kernels(found.kernels, before, sliding.kernel))
-            if not violations(self.bound.root_pipeline, other, self.target):
-                found = other
-                gained += now - sliding.seconds
-                replaced |= set(place.kernels)
-        return None if found is schedule else (found, total - gained)
+        sites = sliding_window_sites(self.bound, schedule)
+        return improve_schedule(self.bound, self.target, schedule, costs, sites, self.best, LEAST_SHARE)
 
-    def best(self, place: SlidingWindowSite, now: float = math.inf) -> SlidingWindowKernel | None:
-        """Return the fastest kernel for a place, if there is one.
+    def best(self, site: SlidingWindowSite, now: float = math.inf) -> SlidingWindowKernel | None:
+        """Return the fastest sliding-window kernel for a site; None if there is none.
 
         Args:
-            place: The place.
-            now: Seconds that the kernels take which it would replace. Where tiles for a place like this one promise
-                little more, none is looked for.
+            site: The site.
+            now: Seconds of the kernels to replace. The search ends early where tilings of one step are not fast enough
+                to beat them.
         """
-        key = replace(place, kernels=())
-        if key in self._found:
-            return self._found[key]
-        shape = place.shape(self.bound)
-        ways = self._searches(self._places.setdefault(shape, place), shape, now)
-        if not ways or ways[0].rough_seconds > HOPEFUL * now:
+        key = replace(site, kernels=())
+        if key in self._kernels:
+            return self._kernels[key]
+        signature = site.signature(self.bound)
+        searches = self._ranked_searches(self._first_sites.setdefault(signature, site), signature, now)
+        if not searches or searches[0].rough_seconds > REFINE_WITHIN * now:
             return None
-        tiles = _refined(ways[:MOST_REFINED])
-        if tiles[0].seconds > PROMISING * now:
+        tiles = _refined(searches[:MOST_REFINED])
+        if tiles[0].seconds > SLIDE_WITHIN * now:
             return None
-        if shape not in self._alike:
-            first = self._places[shape]
-            self._alike[shape] = self._found[replace(first, kernels=())] = self._chosen(first, tiles)
-        like = self._alike[shape]
-        if key not in self._found:
-            if like is None or like.seconds >= now:
+        if signature not in self._kernels_by_signature:
+            first = self._first_sites[signature]
+            kernel = self._best_kernel(first, tiles)
+            self._kernels_by_signature[signature] = self._kernels[replace(first, kernels=())] = kernel
+        similar = self._kernels_by_signature[signature]
+        if key not in self._kernels:
+            if similar is None or similar.seconds >= now:
                 return None
-            walks = (
-                replace(like.tiled.walk, windows=windows)
-                for dim, windows in place.walked(self.bound) if dim == like.tiled.walk.dim
+            directions = (
+                replace(similar.tiled.direction, windows=windows)
+                for dim, windows in site.sliding_dims(self.bound) if dim == similar.tiled.direction.dim
             )  # fmt: skip
-            tiles = _refined([self._search(place, walk) for walk in walks])
-            self._found[key] = self._fastest(place, [(t, like.steps, like.how) for t in tiles[:1]])
-        return self._found[key]
+            tiles = _refined([self._search(site, direction) for direction in directions])
+            self._kernels[key] = self._fastest(site, [(t, similar.steps, similar.transfer) for t in tiles[:1]])
+        return self._kernels[key]
 
-    def _searches(self, place: SlidingWindowSite, shape: tuple[object, ...], now: float) -> list[WalkTilingSearch]:
-        """Return the ways to walk that have legal tiles, those that are predicted to be fastest first.
+    def _ranked_searches(self, site: SlidingWindowSite, signature: Signature, now: float) -> list[WalkTilingSearch]:
+        """Return the searches of all directions that have legal tilings, the fastest first.
 
-        Where tiles of the usual rows promise nothing, others are not tried.
+        Further rows per step are not tried where the default is too slow (`SEARCH_WITHIN`).
 
         Args:
-            place: The first place of a shape.
-            shape: The shape.
-            now: Seconds that the kernels take which it would replace.
+            site: The first site with this signature.
+            signature: The signature.
+            now: Seconds of the kernels to replace.
         """
-        ways = self._ways.setdefault(shape, {})
-        for dim, windows in place.walked(self.bound):
+        searches = self._searches.setdefault(signature, {})
+        for dim, windows in site.sliding_dims(self.bound):
             for rows in ROWS_OF_STEP:
                 if self.late():
                     break
-                walk = WalkDirection(dim, rows, windows)
-                found = ways[walk] if walk in ways else ways.setdefault(walk, self._search(place, walk))
-                if found.tiled and rows == ROWS_OF_STEP[0] and found.rough_seconds > HOPELESS * now:
+                direction = WalkDirection(dim, rows, windows)
+                if direction not in searches:
+                    searches[direction] = self._search(site, direction)
+                search = searches[direction]
+                if search.tiled and rows == ROWS_OF_STEP[0] and search.rough_seconds > SEARCH_WITHIN * now:
                     break
-        return sorted((w for w in ways.values() if w.tiled), key=lambda w: rounded_cost(w.rough_seconds))
+        return sorted((s for s in searches.values() if s.tiled), key=lambda s: rounded_cost(s.rough_seconds))
 
-    def _search(self, place: SlidingWindowSite, walk: WalkDirection) -> WalkTilingSearch:
-        return WalkTilingSearch(self.bound, self.target, self.model, self.settings, place, walk, self.late)
+    def _search(self, site: SlidingWindowSite, direction: WalkDirection) -> WalkTilingSearch:
+        return WalkTilingSearch(self.bound, self.target, self.model, self.settings, site, direction, self.late)
 
-    def _chosen(self, place: SlidingWindowSite, tiles: Sequence[TiledWalk]) -> SlidingWindowKernel | None:
-        """Return the fastest kernel of all steps: of the best tiles the way to fill windows, then the number of steps.
+    def _best_kernel(self, site: SlidingWindowSite, tiles: Sequence[TiledWalk]) -> SlidingWindowKernel | None:
+        """Return the fastest kernel of all steps: first over tilings and transfer modes, then over step counts.
 
         Args:
-            place: The place.
+            site: The site.
             tiles: Kernels of one step, the best first.
         """
-        first = self._fastest(place, [(t, t.steps, how) for t in tiles[:CHOSEN] for how in TransferMode])
+        first = self._fastest(site, [(t, t.steps, transfer) for t in tiles[:MOST_FILLED] for transfer in TransferMode])
         if first is None:
             return None
-        others = [n for n in step_counts(self.bound, place, first.tiled.walk) if n != first.steps]
-        more = self._fastest(place, [(first.tiled, n, first.how) for n in others])
-        return min((s for s in (first, more) if s is not None), key=lambda s: rounded_cost(s.seconds))
+        others = [n for n in step_counts(self.bound, site, first.tiled.direction) if n != first.steps]
+        second = self._fastest(site, [(first.tiled, n, first.transfer) for n in others])
+        return min((s for s in (first, second) if s is not None), key=lambda s: rounded_cost(s.seconds))
 
     def _fastest(
-        self, place: SlidingWindowSite, tried: Sequence[tuple[TiledWalk, int, TransferMode]]
+        self, site: SlidingWindowSite, tried: Sequence[tuple[TiledWalk, int, TransferMode]]
     ) -> SlidingWindowKernel | None:
-        """Return the fastest of the kernels that tiles, numbers of steps and ways to fill windows make."""
+        """Return the fastest legal kernel among combinations of tiling, step count and transfer mode."""
         featurizer = Featurizer(self.bound, self.target)
-        found: list[SlidingWindowKernel] = []
-        for tiled, steps, how in tried:
-            kernel = sliding_window_kernel(self.bound, place, tiled, steps, how)
+        kernels: list[SlidingWindowKernel] = []
+        for tiled, steps, transfer in tried:
+            kernel = sliding_window_kernel(self.bound, site, tiled, steps, transfer)
             if not kernel_violations(self.bound, kernel, self.target):
                 seconds = evaluated(featurizer, kernel).seconds(self.model)
-                found.append(SlidingWindowKernel(kernel, seconds, tiled, steps, how))
+                kernels.append(SlidingWindowKernel(kernel, seconds, tiled, steps, transfer))
             if self.late():
                 break
-        return min(found, key=lambda s: rounded_cost(s.seconds), default=None)
+        return min(kernels, key=lambda s: rounded_cost(s.seconds), default=None)
 
 
-def _refined(ways: Sequence[WalkTilingSearch]) -> list[TiledWalk]:
-    """Return kernels of one step for some ways to walk, those predicted to be fastest in all steps first."""
-    return sorted((t for way in ways for t in way.refined), key=lambda t: rounded_cost(t.seconds))
+def _refined(searches: Sequence[WalkTilingSearch]) -> list[TiledWalk]:
+    """Return the refined kernels of one step of all searches, the fastest first."""
+    return sorted((t for search in searches for t in search.refined), key=lambda t: rounded_cost(t.seconds))

@@ -1,4 +1,4 @@
-"""Which kernels of a schedule may walk a dimension of their root, alone or with what computes what they read."""
+"""Kernels of a schedule that a sliding window can replace, alone or fused with the kernel of a producer."""
 
 from __future__ import annotations
 
@@ -15,109 +15,111 @@ from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
 
 LEAST_ROWS = 32
-"""Rows of a root that are worth walking."""
+"""Least extent of a dimension for a window to slide along it."""
 
 
 @dataclass(frozen=True)
 class SlidingWindowSite:
-    """One kernel that may walk dimensions of its root.
+    """Kernels that one sliding-window kernel can replace.
 
     Attributes:
-        root: Its only stage.
-        members: Funcs, producers first, that are computed in shared memory.
-        inlined: Funcs that are inlined.
-        kernels: Positions of the kernels of a schedule that it would replace.
+        root: The only stage of the kernel.
+        fused: Fused producers in shared memory, in topological order.
+        inlined: Inlined Funcs.
+        kernels: Positions of the replaced kernels in the schedule.
     """
 
     root: StageId
-    members: tuple[str, ...]
+    fused: tuple[str, ...]
     inlined: frozenset[str]
     kernels: tuple[int, ...]
 
     @property
-    def staged(self) -> frozenset[str]:
-        """Sources that are copied."""
-        return frozenset(s for m in self.members if (s := cached_source(m)) is not None)
+    def cache_reads(self) -> frozenset[str]:
+        """Sources with a cache read."""
+        return frozenset(s for m in self.fused if (s := cached_source(m)) is not None)
 
-    def shape(self, bound: BoundPipeline) -> tuple[object, ...]:
-        """Return what places have in common that differ in the names of their Funcs alone, as far as tiles go."""
-        viewed = insert_cache_reads(bound, self.staged)
-        own = {self.root.func, *self.members, *self.inlined}
-        number = {f: k for k, f in enumerate(f for f in viewed.funcs if f in own)}
-        found: list[object] = []
+    def signature(self, bound: BoundPipeline) -> tuple[object, ...]:
+        """Return everything that tilings depend on; sites that differ in names of Funcs alone have the same."""
+        cached = insert_cache_reads(bound, self.cache_reads)
+        computed = {self.root.func, *self.fused, *self.inlined}
+        number = {f: k for k, f in enumerate(f for f in cached.funcs if f in computed)}
+        signature: list[object] = []
         for name in number:
-            func = viewed.funcs[name]
+            func = cached.funcs[name]
             read = [
                 (number.get(f.source, -1), tuple(tuple(map(ix.key, dim)) for dim in f.dims))
                 for s in func.stages for f in s.footprints
             ]  # fmt: skip
-            found.append((func.region, name in self.inlined, tuple(d.bytes_ for d in func.dtypes), tuple(read)))
-        return tuple(found)
+            signature.append((func.region, name in self.inlined, tuple(d.bytes_ for d in func.dtypes), tuple(read)))
+        return tuple(signature)
 
-    def walked(self, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
-        """Yield dimensions of the root that may be walked, each with the Members of which windows slide."""
-        viewed = insert_cache_reads(bound, self.staged)
-        func = viewed.funcs[self.root.func]
+    def sliding_dims(self, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
+        """Yield the dimensions of the root that a window can slide along, each with the Funcs in rolling buffers."""
+        cached = insert_cache_reads(bound, self.cache_reads)
+        func = cached.funcs[self.root.func]
         for dim, extent in zip(func.dims, func.extents, strict=True):
             if extent < LEAST_ROWS or dim == innermost_dim(func):
                 continue
-            moving = dims_moving_with(viewed, func.stages[0], dim, {*self.members, *self.inlined})
-            windows = frozenset(m for m in self.members if len(moving.get(m, ())) == 1)
-            if windows and self._are_apart(viewed, windows, moving):
+            moving = dims_moving_with(cached, func.stages[0], dim, {*self.fused, *self.inlined})
+            windows = frozenset(m for m in self.fused if len(moving.get(m, ())) == 1)
+            if windows and self._are_separable(cached, windows, moving):
                 yield dim, windows
 
-    def _are_apart(self, viewed: BoundPipeline, windows: Set[str], moving: dict[str, frozenset[str]]) -> bool:
-        """Whether windows can be computed a few rows at a time, and all other Members before any of them."""
-        own = all(is_private_tile(viewed.funcs[w], s) for w in windows for s in viewed.funcs[w].nonempty_stages)
-        return own and not any(moving.get(m) for m in self.members if m not in windows)
+    def _are_separable(self, cached: BoundPipeline, windows: Set[str], moving: dict[str, frozenset[str]]) -> bool:
+        """Whether windows can be computed row by row, and all other fused producers before the first step."""
+        rowwise = all(is_private_tile(cached.funcs[w], s) for w in windows for s in cached.funcs[w].nonempty_stages)
+        return rowwise and not any(moving.get(m) for m in self.fused if m not in windows)
 
 
-def places(bound: BoundPipeline, schedule: Schedule) -> Iterator[SlidingWindowSite]:
-    """Yield the kernels of a schedule that may walk.
+def sliding_window_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[SlidingWindowSite]:
+    """Yield the sites of a schedule for each kernel.
 
-    Together with one that computes what they read, with a Func in shared memory that is computed at several points of
-    each of theirs, or as they are.
+    A site is the kernel fused with the kernel of a producer; the kernel with an inlined Func that it evaluates several
+    times per point moved to shared memory; or the kernel as it is.
     """
     for k, kernel in enumerate(schedule.kernels):
         if not _is_plain(bound, kernel):
             continue
         for j, other in enumerate(schedule.kernels[:k]):
-            if _is_plain(bound, other) and _feeds(bound, other, kernel) and _only(bound, schedule, other, kernel):
-                yield _together(bound, (j, k), (other, kernel))
+            if not _is_plain(bound, other) or not _feeds_only(bound, other, kernel):
+                continue
+            if _is_only_reader(bound, schedule, other, kernel):
+                yield _fused_site(bound, (j, k), (other, kernel))
         for i in kernel.inlined:
             if i.calls > 1 and len(bound.funcs[i.func].stages[0].loads) > 1:
-                yield _together(bound, (k,), (kernel,), i.func)
+                yield _fused_site(bound, (k,), (kernel,), i.func)
         if kernel.fused:
-            yield _together(bound, (k,), (kernel,))
+            yield _fused_site(bound, (k,), (kernel,))
 
 
 def _is_plain(bound: BoundPipeline, kernel: Kernel) -> bool:
-    """Whether a kernel computes one pure Func, with nothing but Members of the block, for itself alone."""
+    """Whether a kernel computes one pure Func, with fused producers at BLOCK only, none of them materialised."""
     func = bound.funcs[kernel.roots[0].tiling.stage.func]
     inside = all(m.at.level is Level.BLOCK and not m.materialised for m in kernel.fused)
     return len(kernel.roots) == 1 and func.is_pure and inside
 
 
-def _feeds(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:
-    """Whether all that reads the root of one kernel is computed in the other one, which copies nothing of it."""
+def _feeds_only(bound: BoundPipeline, kernel: Kernel, reader: Kernel) -> bool:
+    """Whether all consumers of a kernel's root are computed in the reader, which has no cache read of it."""
     func = bound.funcs[kernel.roots[0].tiling.stage.func]
     inside = {*reader.root_funcs, *(m.func for m in reader.fused), *(i.func for i in reader.inlined)}
-    alone = bool(func.consumers) and not func.is_output and set(func.consumers) <= inside
-    return alone and func.name not in reader.cache_reads
+    only_reader = bool(func.consumers) and not func.is_output and set(func.consumers) <= inside
+    return only_reader and func.name not in reader.cache_reads
 
 
-def _only(bound: BoundPipeline, schedule: Schedule, kernel: Kernel, reader: Kernel) -> bool:
-    """Whether no further kernel reads the root of one, as through a Func that is inlined in several."""
+def _is_only_reader(bound: BoundPipeline, schedule: Schedule, kernel: Kernel, reader: Kernel) -> bool:
+    """Whether no further kernel reads the root of a kernel; one may through an inlined Func."""
     name = kernel.roots[0].tiling.stage.func
     return not any(name in sources_of(bound, k) for k in schedule.kernels if k not in (kernel, reader))
 
 
-def _together(
-    bound: BoundPipeline, positions: tuple[int, ...], kernels: tuple[Kernel, ...], *taken: str
+def _fused_site(
+    bound: BoundPipeline, positions: tuple[int, ...], kernels: tuple[Kernel, ...], *buffered: str
 ) -> SlidingWindowSite:  # fmt: skip
-    """Return the place of kernels that become one, in which some Funcs are inlined no more."""
+    """Return the site of kernels that one kernel replaces, with the ``buffered`` Funcs no longer inlined."""
     root = kernels[-1].roots[0].tiling.stage
-    names = {m.func for k in kernels for m in k.fused} | {f for k in kernels[:-1] for f in k.root_funcs} | {*taken}
+    names = {m.func for k in kernels for m in k.fused} | {f for k in kernels[:-1] for f in k.root_funcs} | {*buffered}
     order = list(insert_cache_reads(bound, {s for k in kernels for s in k.cache_reads}).funcs)
-    inlined = frozenset(i.func for k in kernels for i in k.inlined) - {*taken}
+    inlined = frozenset(i.func for k in kernels for i in k.inlined) - {*buffered}
     return SlidingWindowSite(root, tuple(sorted(names, key=order.index)), inlined, positions)

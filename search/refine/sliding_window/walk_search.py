@@ -1,4 +1,4 @@
-"""Kernels whose blocks walk one dimension, so many rows a step: the tiles of a step, and what they make."""
+"""Search for the tile sizes of one step of a sliding-window kernel, and the kernel of all steps."""
 
 from __future__ import annotations
 
@@ -42,18 +42,24 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.target import Target
 
 STEPS = (8, 16, 32, 64, 128)
-"""Steps of a block that are tried."""
+"""Steps of a block to try."""
 LEAST_BLOCKS = 8
-"""Blocks along what is walked: the first and the last run code with clamps in all of their steps."""
+"""Least number of blocks along the sliding dimension: the first and the last are boundary blocks in all their steps."""
 USUAL_STEPS = 32
-"""Steps with which tiles are compared."""
-ROUGH = 2
-"""Tiles that are refined, for each way to walk."""
+"""Steps of a block for which tilings are compared, if possible."""
+MOST_REFINED_TILINGS = 2
+"""Tilings, the best ones, that are refined for each direction."""
 
 
 @dataclass(frozen=True)
 class WalkDirection:
-    """How a kernel may walk: along which dimension, so many rows in a step, and which Members' windows slide."""
+    """Direction of a sliding window.
+
+    Attributes:
+        dim: Dimension of the root that the window slides along.
+        rows: Points of this dimension in a step.
+        windows: Fused producers in rolling buffers.
+    """
 
     dim: str
     rows: int
@@ -62,150 +68,155 @@ class WalkDirection:
 
 @dataclass(frozen=True)
 class TiledWalk:
-    """A kernel of one step, with its predicted time in so many steps."""
+    """A tiled kernel of one step.
+
+    Attributes:
+        seconds: Predicted time of all steps.
+        direction: Direction of the window.
+        steps: Steps of a block for which the time is predicted.
+        kernel: The kernel of one step.
+    """
 
     seconds: float
-    walk: WalkDirection
+    direction: WalkDirection
     steps: int
     kernel: Kernel
 
 
 @dataclass
 class WalkTilingSearch:
-    """Finds the tiles of a step.
+    """Finds tile sizes of one step.
 
     Args:
         bound: The pipeline.
         target: A GPU.
-        model: Predicts times.
-        settings: What a search tries.
-        place: What may walk.
-        walk: How it does.
-        late: Whether the time budget has ended.
+        model: Cost model.
+        settings: Search settings.
+        site: Kernels to replace.
+        direction: Direction of the window.
+        late: Returns whether the time budget has ended.
 
     Attributes:
-        steps: The number of steps with which tiles are compared.
-        tiled: Legal tiles, those predicted to be fastest first; none if it cannot walk so.
+        steps: Steps of a block for which tilings are compared.
+        tiled: Legal tilings, the fastest first; empty if the window cannot slide in this direction.
     """
 
     bound: BoundPipeline
     target: Target
     model: CostModel
     settings: InitVar[SearchSettings]
-    place: SlidingWindowSite
-    walk: WalkDirection
+    site: SlidingWindowSite
+    direction: WalkDirection
     late: Callable[[], bool]
     steps: int = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
     _evaluator: KernelEvaluator = field(init=False)
-    _decider: _RowsDecider = field(init=False)
+    _enumerator: OptionEnumerator = field(init=False)
     _structure: KernelSketch = field(init=False)
 
     def __post_init__(self, settings: SearchSettings) -> None:
-        place = self.place
-        viewed = insert_cache_reads(self.bound, place.staged)
-        numbers = step_counts(self.bound, place, self.walk)
+        site = self.site
+        cached = insert_cache_reads(self.bound, site.cache_reads)
+        numbers = step_counts(self.bound, site, self.direction)
         self.steps = max(numbers, default=1, key=lambda n: -abs(n - USUAL_STEPS))
         if self.steps == 1:
             return
-        probe = _probe(viewed, place, self.walk, self.steps)
+        probe = _probe(cached, site, self.direction, self.steps)
         try:
-            slides = sliding_window_scaling(viewed, probe, plan_kernel(viewed, probe), probe.mainloops[0])
+            slides = sliding_window_scaling(cached, probe, plan_kernel(cached, probe), probe.mainloops[0])
         except ScheduleError:
             return
-        spots = tuple(ComputeLocation(m, Level.BLOCK, place.root) for m in place.members)
-        settings = replace(settings, max_recompute=float("inf"))  # rows that come in are computed once
+        spots = tuple(ComputeLocation(m, Level.BLOCK, site.root) for m in site.fused)
+        settings = replace(settings, max_recompute=float("inf"))  # each row is computed in one step only
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
-        self._decider = _RowsDecider(self._evaluator, self.walk)
-        inlined = frozenset(inlined_calls(viewed, _stages(viewed, place), set(place.inlined)))
-        self._structure = self._decider.places.one(KernelSketch((place.root,), spots, inlined))
-        self.tiled = tiled_steps(self._evaluator, self._decider, self._structure)
+        self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
+        inlined = frozenset(inlined_calls(cached, _stages(cached, site), set(site.inlined)))
+        self._structure = self._enumerator.places.one(KernelSketch((site.root,), spots, inlined))
+        self.tiled = tiled_steps(self._evaluator, self._enumerator, self._structure)
+
+    def _with_rows_of_step(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
+        """Return the tilings of the root whose tiles have as many rows as a step."""
+        dims = self._evaluator.kernel_model(structure).grid.dims
+        k = dims.index(self.direction.dim)
+        return [p for p in tilings if p[k] * p[len(dims) + k] == self.direction.rows]
 
     @property
     def rough_seconds(self) -> float:
-        """Predicted time with the best tiles that were tried, infinite if there are none."""
+        """Predicted time with the best tiling that was tried, infinite if there is none."""
         return self._evaluator.known(self._structure, self.tiled[0]).cost if self.tiled else float("inf")
 
     @cached_property
     def refined(self) -> list[TiledWalk]:
-        """Kernels of one step, from the best tiles that were tried."""
+        """Kernels of one step, refined from the best tilings that were tried."""
         if not self.tiled:
             return []
-        retiler = Retiler(self._evaluator, self._decider, self.late, aligns=False)
-        asking = [retiler.descend(self._structure, p) for p in self.tiled[:ROUGH]]
-        found = []
-        for structure, params in dict.fromkeys(run_batched(self._evaluator, asking)):
+        retiler = Retiler(self._evaluator, self._enumerator, self.late, aligns=False)
+        searches = [retiler.descend(self._structure, p) for p in self.tiled[:MOST_REFINED_TILINGS]]
+        kernels = []
+        for structure, params in dict.fromkeys(run_batched(self._evaluator, searches)):
             kernel = build_kernel(self._evaluator.kernel_model(structure), np.array(params, np.int64))
             seconds = self._evaluator.known(structure, params).cost
-            found.append(TiledWalk(seconds, self.walk, self.steps, kernel))
-        return found
+            kernels.append(TiledWalk(seconds, self.direction, self.steps, kernel))
+        return kernels
 
 
-def step_counts(bound: BoundPipeline, place: SlidingWindowSite, walk: WalkDirection) -> list[int]:
-    """Return the numbers of steps to try of blocks that walk so."""
-    func = insert_cache_reads(bound, place.staged).funcs[place.root.func]
-    return steps_of(func.extents[func.dims.index(walk.dim)], walk.rows)
+def step_counts(bound: BoundPipeline, site: SlidingWindowSite, direction: WalkDirection) -> list[int]:
+    """Return the step counts of a block to try in a direction."""
+    func = insert_cache_reads(bound, site.cache_reads).funcs[site.root.func]
+    return step_counts_of(func.extents[func.dims.index(direction.dim)], direction.rows)
 
 
-def steps_of(extent: int, rows: int) -> list[int]:
-    """Return the numbers of steps to try of a block that walks a dimension of so many points, so many rows a step.
+def step_counts_of(extent: int, rows: int) -> list[int]:
+    """Return the step counts of a block to try, with which at least `LEAST_BLOCKS` blocks remain.
 
-    There are at least `LEAST_BLOCKS` along it.
+    Args:
+        extent: Points of the sliding dimension.
+        rows: Points of a step.
     """
     most = extent // (LEAST_BLOCKS * rows)
     return sorted({*(n for n in STEPS if n <= most), *([most] if 1 < most < min(STEPS) else [])})
 
 
 def sliding_window_kernel(
-    bound: BoundPipeline, place: SlidingWindowSite, tiled: TiledWalk, steps: int, how: TransferMode
+    bound: BoundPipeline, site: SlidingWindowSite, tiled: TiledWalk, steps: int, transfer: TransferMode
 ) -> Kernel:
-    """Return the kernel of so many steps that one step's makes, with windows filled in one way."""
-    walk, step = tiled.walk, tiled.kernel
+    """Return the kernel of all steps: ``steps`` per block of the tiled kernel, in one transfer mode."""
+    direction, step = tiled.direction, tiled.kernel
     tiling = step.roots[0].tiling
     blocks = tiling.of_kind(LoopKind.BLOCK)
     rest = tiling.loops[len(blocks) :]
-    func = bound.funcs[place.root.func]
-    extent = func.extents[func.dims.index(walk.dim)]
-    at = ComputeAt(Level.MAINLOOP, place.root, len(blocks) + 1)
-    members = tuple(replace(m, at=at) if m.func in walk.windows else m for m in step.fused)
-    outer = [replace(p, extent=-(-extent // (steps * walk.rows))) if p.dim == walk.dim else p for p in blocks]
-    loops = (*outer, Loop(walk.dim, LoopKind.SERIAL, steps), *rest)
-    return how.applied(replace(step, roots=(Root(StageTiling(place.root, loops)),), fused=members))
+    func = bound.funcs[site.root.func]
+    extent = func.extents[func.dims.index(direction.dim)]
+    at = ComputeAt(Level.MAINLOOP, site.root, len(blocks) + 1)
+    fused = tuple(replace(m, at=at) if m.func in direction.windows else m for m in step.fused)
+    outer = [replace(p, extent=-(-extent // (steps * direction.rows))) if p.dim == direction.dim else p for p in blocks]
+    loops = (*outer, Loop(direction.dim, LoopKind.SERIAL, steps), *rest)
+    return transfer.applied(replace(step, roots=(Root(StageTiling(site.root, loops)),), fused=fused))
 
 
-def _probe(viewed: BoundPipeline, place: SlidingWindowSite, walk: WalkDirection, steps: int) -> Kernel:
-    """Return a kernel that walks like others, in tiles as wide as everything else."""
-    func = viewed.funcs[place.root.func]
+def _probe(cached: BoundPipeline, site: SlidingWindowSite, direction: WalkDirection, steps: int) -> Kernel:
+    """Return a kernel that slides in a direction, untiled in all other dimensions."""
+    func = cached.funcs[site.root.func]
     sizes = dict(zip(func.dims, func.extents, strict=True))
-    blocks = Loop(walk.dim, LoopKind.BLOCK, -(-sizes[walk.dim] // (steps * walk.rows)))
-    inside = (Loop(d, LoopKind.SERIAL, walk.rows if d == walk.dim else n) for d, n in sizes.items())
-    tiling = StageTiling(place.root, (blocks, Loop(walk.dim, LoopKind.SERIAL, steps), *inside))
-    members = []
-    for m in place.members:
-        own = viewed.funcs[m]
-        terms = [tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions) for s in own.nonempty_stages]
-        tilings = (StageTiling(StageId(m, s.number), t) for s, t in zip(own.nonempty_stages, terms, strict=True))
-        at = ComputeAt(Level.MAINLOOP, place.root, 2) if m in walk.windows else ComputeAt(Level.BLOCK, place.root, 1)
-        members.append(FusedProducer(tuple(tilings), at, own.dims))
-    calls = inlined_calls(viewed, _stages(viewed, place), set(place.inlined))
-    inlined = tuple(Inlined(f, calls[f]) for f in viewed.funcs if f in calls)
-    return Kernel((Root(tiling),), tuple(members), inlined)
+    blocks = Loop(direction.dim, LoopKind.BLOCK, -(-sizes[direction.dim] // (steps * direction.rows)))
+    inside = (Loop(d, LoopKind.SERIAL, direction.rows if d == direction.dim else n) for d, n in sizes.items())
+    tiling = StageTiling(site.root, (blocks, Loop(direction.dim, LoopKind.SERIAL, steps), *inside))
+    fused = []
+    for name in site.fused:
+        producer = cached.funcs[name]
+        terms = {
+            s.number: tuple(Loop(d.name, LoopKind.REDUCTION, d.extent) for d in s.reductions)
+            for s in producer.nonempty_stages
+        }
+        tilings = tuple(StageTiling(StageId(name, number), loops) for number, loops in terms.items())
+        slides = name in direction.windows
+        at = ComputeAt(Level.MAINLOOP, site.root, 2) if slides else ComputeAt(Level.BLOCK, site.root, 1)
+        fused.append(FusedProducer(tilings, at, producer.dims))
+    calls = inlined_calls(cached, _stages(cached, site), set(site.inlined))
+    inlined = tuple(Inlined(f, calls[f]) for f in cached.funcs if f in calls)
+    return Kernel((Root(tiling),), tuple(fused), inlined)
 
 
-def _stages(viewed: BoundPipeline, place: SlidingWindowSite) -> list[StageId]:
-    """Return the stages that a place's kernel has loops for."""
-    return [place.root, *(StageId(m, s.number) for m in place.members for s in viewed.funcs[m].nonempty_stages)]
-
-
-class _RowsDecider(OptionEnumerator):
-    """Knows the tiles of the root with so many rows in a step."""
-
-    def __init__(self, evaluator: KernelEvaluator, walk: WalkDirection) -> None:
-        super().__init__(evaluator)
-        self._walk = walk
-
-    def tilings(self, structure: KernelSketch) -> list[Params]:
-        """Return the tilings of the root that have as many rows as a step."""
-        dims = self.evaluator.kernel_model(self.places.bare(structure)).grid.dims
-        k = dims.index(self._walk.dim)
-        return [p for p in super().tilings(structure) if p[k] * p[len(dims) + k] == self._walk.rows]
+def _stages(cached: BoundPipeline, site: SlidingWindowSite) -> list[StageId]:
+    """Return the stages of a site's kernel that are not inlined."""
+    return [site.root, *(StageId(m, s.number) for m in site.fused for s in cached.funcs[m].nonempty_stages)]

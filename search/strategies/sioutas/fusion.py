@@ -22,16 +22,16 @@ Ints = NDArray[np.int64]
 
 SEVERE_SHARED = 1 / 4
 SEVERE_THREADS = 1 / 2
-"""Parts of what a block can have from which on a group's needs are severe; the paper gives no numbers."""
+"""Shares of a block's limits from which on a group's resource use is severe; the paper gives no numbers."""
 
 
 def is_severe(target: Target, shared_bytes: int, threads: int) -> bool:
-    """Return whether a group's members need so much that nested fusion is tried (section 4.3).
+    """Return whether a group's resource use is severe, so that nested fusion is tried (section 4.3).
 
     Args:
         target: Device limits.
         shared_bytes: Shared memory of a block, the sum of the members' buffers.
-        threads: The most threads that any stage needs.
+        threads: Most threads of any stage.
     """
     return (
         shared_bytes >= SEVERE_SHARED * target.shared_per_block_optin
@@ -40,22 +40,22 @@ def is_severe(target: Target, shared_bytes: int, threads: int) -> bool:
 
 
 def overlap_dims(bound: BoundPipeline, consumer: BoundStage, func: str, inside: frozenset[str]) -> frozenset[str]:
-    """Return the loops of a consumer across whose iterations it reads some points of a producer again.
+    """Return the loops of a consumer whose consecutive iterations read overlapping regions of a producer.
 
-    Measured in the middle of the consumer's domain, as boxes: what one iteration reads and what the next one reads. In
-    a pure loop an iteration holds all reductions, in a reduction loop a single point.
+    Regions are boxes in the middle of the consumer's domain. One iteration of a pure loop includes all reduction
+    loops, one of a reduction loop a single point.
 
     Args:
         bound: The pipeline.
-        consumer: The stage that reads.
+        consumer: The reading stage.
         func: The producer.
-        inside: Funcs between the two that are computed within the iteration: inlined ones and nested ones.
+        inside: Funcs between both that are computed within the iteration: inlined and nested ones.
     """
     f = bound.funcs[consumer.func]
     whole = {d: (int(lo), int(hi)) for d, (lo, hi) in loop_ranges(consumer, f, f.region).items()}
     middle = {d: ((lo + hi) // 2, (lo + hi) // 2) for d, (lo, hi) in whole.items()}
     reductions = {d.name for d in consumer.loops if d.reduction}
-    found = set()
+    overlapping = set()
     for loop in consumer.loops:
         lo, hi = whole[loop.name]
         if hi <= lo:
@@ -67,8 +67,8 @@ def overlap_dims(bound: BoundPipeline, consumer: BoundStage, func: str, inside: 
         if first is None or second is None:
             continue
         if all(a <= d and c <= b for (a, b), (c, d) in zip(first, second, strict=True)):
-            found.add(loop.name)
-    return frozenset(found)
+            overlapping.add(loop.name)
+    return frozenset(overlapping)
 
 
 def _read(
@@ -79,10 +79,10 @@ def _read(
 
 @dataclass
 class NestedFusion:
-    """Tightens where the members of one group are computed.
+    """Moves the members of one group to inner compute locations.
 
     Args:
-        featurizer: Knows what stages read.
+        featurizer: Featurizer of the pipeline.
         target: Device limits.
     """
 
@@ -95,21 +95,21 @@ class NestedFusion:
         return self.featurizer.bound
 
     def run(self, structure: KernelSketch, params: Ints) -> tuple[KernelSketch, Ints, list[str]]:
-        """Return a group with members moved into threads where their consumer reads nothing of them twice.
+        """Return a group with members moved into threads if their consumer's iterations read disjoint regions.
 
         Args:
             structure: The group, all its members at BLOCK.
             params: ``int64[columns]``, its tile sizes.
 
         Returns:
-            The group, its tile sizes, and the members that stayed at BLOCK because a legal place was missing.
+            The group, its tile sizes, and the members that stay at BLOCK because no location is legal.
         """
         kept: list[str] = []
-        for spot in reversed(structure.spots):  # consumers first, so that each member's readers are settled
-            found = self._place(structure, params, spot.func)
-            if found is None:
+        for spot in reversed(structure.spots):  # consumers first: a member's location depends on theirs
+            location = self._place(structure, params, spot.func)
+            if location is None:
                 continue
-            nested, fewer = found
+            nested, fewer = location
             kernel = build_kernel(self.featurizer.model(nested), fewer)
             if kernel_violations(self.bound, kernel, self.target):
                 kept.append(spot.func)
@@ -118,11 +118,11 @@ class NestedFusion:
         return structure, params, kept
 
     def _place(self, structure: KernelSketch, params: Ints, func: str) -> tuple[KernelSketch, Ints] | None:
-        """Return a group with one member at the thread of its consumer, or None if it should stay at BLOCK."""
+        """Return a group with one member at the THREAD level of its consumer; None if it stays at BLOCK."""
         without = KernelSketch(structure.stages, tuple(s for s in structure.spots if s.func != func), structure.inlined)
         offered = ComputeLocations(self.featurizer).at_thread(without, func)
         if not offered:
-            return None  # its readers lie in several nests
+            return None  # its readers are in several loop nests
         spot = offered[0].spot(func)
         assert spot is not None
         model = self.featurizer.model(structure)
@@ -132,10 +132,10 @@ class NestedFusion:
         return offered[min(level, len(offered) - 1)], self._without_columns(structure, params, func)
 
     def _level(self, model: SketchFeaturizer, params: Ints, host: StageId, func: str) -> int | None:
-        """Return how many of the host's serial loops enclose a member, or None if threads of the host share it.
+        """Return the number of the host's serial loops that enclose a member; None if threads of the host share it.
 
-        That is one level above the outermost overlap dimension in the host's order of loops: threads, reductions, then
-        serial loops from the outside in (`max_order_reuse`).
+        The member is computed just outside of the outermost overlapping loop (`max_order_reuse`). The host's loops are,
+        from the outside in, threads, reductions and serial loops.
         """
         nest = model.geometry(params[None, :]).nest(host)
         nested = {s.func for s in model.structure.spots if s.level is Level.THREAD}

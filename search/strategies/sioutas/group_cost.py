@@ -29,23 +29,25 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 GLOBAL_LOAD_COST = 40.0
-"""A load from global memory in operations: the `balance` of Halide's scheduler, which the paper builds on."""
+"""Cost of a load from global memory in operations: the `balance` of Halide's scheduler, which the paper extends."""
 SHARED_LOAD_COST = 1.0
-"""A load from shared memory: what Halide's scheduler charges where the footprint is small."""
+"""Cost of a load from shared memory: that of Halide's scheduler for small footprints."""
 OCCUPANCY_THRESHOLD = 0.1
+"""Least occupancy of a stage, if some tiling has it."""
 SIGNIFICANT_DIGITS = 5
+"""Significant digits of costs."""
 AXES = 3
 """Dimensions of a block of threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What makes a configuration inefficient (lines 28 and 36), as far as a group's output can do without.
+    """Limits below which a tiling is inefficient (lines 28 and 36), lowered so that a group's output has a tiling.
 
     Attributes:
-        multiprocessors: Active multiprocessors at least.
-        occupancy: Occupancy of each stage at least.
-        whole_warps: Whether the number of threads is a multiple of the warp size (final tiling pass only).
+        multiprocessors: Least number of active multiprocessors.
+        occupancy: Least occupancy of each stage.
+        whole_warps: Whether the number of threads must be a multiple of the warp size (final tiling pass only).
     """
 
     multiprocessors: int
@@ -60,11 +62,11 @@ class PricedGroup:
     Attributes:
         params: ``int64[N, columns]``, see `autosched.featurize.sketch.sketch.columns`.
         costs: ``float64[N]``, ascending.
-        threads: ``int64[N]``, the most threads that any stage needs.
-        shared_bytes: ``int64[N]``, sum of the Members' buffers.
-        rules: Rules that all of them keep.
-        considered: Tilings looked at.
-        pruned: Tilings left out, by reason.
+        threads: ``int64[N]``, most threads of any stage.
+        shared_bytes: ``int64[N]``, total size of the members' buffers.
+        rules: Rules that all tilings satisfy.
+        considered: Number of tilings considered.
+        pruned: Number of pruned tilings by reason.
     """
 
     params: Ints
@@ -77,20 +79,20 @@ class PricedGroup:
 
     @property
     def cost(self) -> float:
-        """Cost of the best tiling, infinite if there is none."""
+        """Cost of the best tiling; infinite if there is none."""
         return float(self.costs[0]) if len(self.costs) else math.inf
 
 
 @dataclass(frozen=True)
 class _Nest:
-    """A stage of a group.
+    """The loop nest of one stage of a group.
 
     Attributes:
         id: The stage.
-        lane: The loop that neighbouring threads walk.
-        lanes: ``int64[N]``, threads that walk it.
+        lane: The loop of neighbouring threads.
+        lanes: ``int64[N]``, threads of this loop.
         threads: ``int64[N, dims]``, in the order of threadIdx.x, y, z.
-        evaluations: ``int64[N]``, evaluations in one block.
+        evaluations: ``int64[N]``, evaluations per block.
     """
 
     id: StageId
@@ -102,7 +104,7 @@ class _Nest:
 
 @dataclass
 class GroupPricer:
-    """Prices groups of one pipeline for one target; a group is a structure whose Members are all at BLOCK.
+    """Prices groups of one pipeline for one target; a group is a sketch with all fused producers at BLOCK.
 
     Args:
         bound: The pipeline.
@@ -113,7 +115,7 @@ class GroupPricer:
     target: Target
     work: WorkOfStages = field(init=False)
     _demands: RequiredRegions = field(init=False)
-    _known: dict[tuple[KernelSketch, bool, Rules | None], PricedGroup] = field(init=False, default_factory=dict)
+    _prices: dict[tuple[KernelSketch, bool, Rules | None], PricedGroup] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.work = WorkOfStages(self.bound)
@@ -124,16 +126,17 @@ class GroupPricer:
 
         Args:
             structure: The group.
-            final: Whether this is the final tiling pass: every second tile size, and the cost of memory divided by
-                occupancy and active threads, too. While stages are grouped, powers of two, and it is not.
-            rules: What is inefficient; by default as much as leaves a tiling.
+            final: Whether this is the final tiling pass. It tries every second tile size, and divides the memory cost
+                by occupancy and active threads as well. Grouping tries powers of two only.
+            rules: Rules to satisfy; by default the strictest ones that some tiling satisfies.
         """
         key = structure, final, rules
-        if key not in self._known:
-            self._known[key] = self._price(structure, final, rules)
-        return self._known[key]
+        if key not in self._prices:
+            self._prices[key] = self._price(structure, final, rules)
+        return self._prices[key]
 
     def _price(self, structure: KernelSketch, final: bool, rules: Rules | None) -> PricedGroup:
+        """As `price`, without its cache."""
         layout = columns(self.bound, structure)
         grid = BlockGrid(self.bound, structure, layout)
         table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final)
@@ -160,35 +163,37 @@ class GroupPricer:
         return self._evaluate(structure, params, nests, footprint, count.prod(axis=1), final, rules)
 
     def _member_threads(self, func: str, extents: Ints, threaded: set[str]) -> Ints:
-        """Return the threads of a Member, ``int64[N, dims]`` (lines 21 to 23).
+        """Return the threads of a member, ``int64[N, dims]`` (lines 21 to 23).
 
-        One for each point in the dimensions that the output's threads walk; a Func that has none of these is treated as
-        if it were an output.
+        There is one thread per point in the dimensions that the output has threads in. A Func without any of these is
+        treated as an output.
         """
         f = self.bound.funcs[func]
-        walked = [d in threaded for d in f.dims]
-        if not any(walked):
-            walked = [r is Role.THREADS for r in dim_roles(f.extents)]
-        return np.where(np.array(walked, bool), extents, 1) if f.dims else extents
+        has_threads = [d in threaded for d in f.dims]
+        if not any(has_threads):
+            has_threads = [r is Role.THREADS for r in dim_roles(f.extents)]
+        return np.where(np.array(has_threads, bool), extents, 1) if f.dims else extents
 
     def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, structure: KernelSketch) -> _Nest:
+        """Return the loop nest of a stage for all tilings, whose blocks have the given threads and points."""
         stage = self.bound.stage(id_.func, id_.number)
-        own = [d for d in thread_order(self.bound, id_.func, dims) if any(p.name == d for p in stage.loops)]
-        walked = np.ones((len(threads), 0), np.int64)
-        if own:
-            walked = np.stack([threads[:, dims.index(d)] for d in own], axis=1)
-        k = next((k for k in range(len(own)) if (walked[:, k] > 1).any()), None)
-        lanes = np.ones(len(threads), np.int64) if k is None else walked[:, k]
-        inside = [dims.index(d) for d in own]
+        dims_of_stage = [d for d in thread_order(self.bound, id_.func, dims) if any(p.name == d for p in stage.loops)]
+        axes = np.ones((len(threads), 0), np.int64)
+        if dims_of_stage:
+            axes = np.stack([threads[:, dims.index(d)] for d in dims_of_stage], axis=1)
+        k = next((k for k in range(len(dims_of_stage)) if (axes[:, k] > 1).any()), None)
+        lanes = np.ones(len(threads), np.int64) if k is None else axes[:, k]
+        inside = [dims.index(d) for d in dims_of_stage]
         evaluations = points[:, inside].prod(axis=1)
         for d in inner_reductions(stage, dims):
             evaluations = evaluations * stage.loop(d).extent
-        return _Nest(id_, None if k is None else own[k], lanes, walked, evaluations)
+        return _Nest(id_, None if k is None else dims_of_stage[k], lanes, axes, evaluations)
 
     def _evaluate(
         self, structure: KernelSketch, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
         rules: Rules | None,
     ) -> PricedGroup:  # fmt: skip
+        """Return the valid tilings ``int64[N, columns]`` with their costs, from the loop nests of all stages."""
         t, n = self.target, len(params)
         members = {s.func for s in structure.spots}
         memory, arithmetic = np.zeros(n), np.zeros(n)
@@ -207,12 +212,12 @@ class GroupPricer:
                 memory += nest.evaluations * read.count * per_load
             threads = nest.threads.prod(axis=1)
             too_deep |= _fill_axes(block, nest.threads)  # line 25
-            found = estimate_occupancy(t, threads, footprint, blocks)  # line 26
-            rate = np.maximum(found.occupancy * found.active_threads, 1e-9)
+            of_stage = estimate_occupancy(t, threads, footprint, blocks)  # line 26
+            rate = np.maximum(of_stage.occupancy * of_stage.active_threads, 1e-9)
             arithmetic += nest.evaluations * work.arithmetic / rate  # line 30
-            occupancy = np.minimum(occupancy, found.occupancy)  # lines 31 to 34
-            active_threads = np.minimum(active_threads, found.active_threads)
-            active_sms = np.minimum(active_sms, found.active_multiprocessors)
+            occupancy = np.minimum(occupancy, of_stage.occupancy)  # lines 31 to 34
+            active_threads = np.minimum(active_threads, of_stage.active_threads)
+            active_sms = np.minimum(active_sms, of_stage.active_multiprocessors)
             thread_count = np.maximum(thread_count, threads)
         valid = np.ones(n, bool)
         pruned: list[tuple[str, int]] = []
@@ -242,7 +247,7 @@ class GroupPricer:
         )  # fmt: skip
 
     def _rules(self, valid: Bools, active_sms: Ints, occupancy: Floats, whole: Bools, final: bool) -> Rules:
-        """Return the paper's rules, each one lowered as far as needed for some tiling to keep all of them."""
+        """Return the paper's rules, each lowered until some tiling satisfies all of them."""
         if not valid.any():
             return Rules(self.target.multiprocessors, OCCUPANCY_THRESHOLD, final)
         sms = int(min(active_sms[valid].max(), self.target.multiprocessors))
@@ -252,7 +257,7 @@ class GroupPricer:
 
 
 def _fill_axes(block: Ints, threads: Ints) -> Bools:
-    """Widen blocks ``int64[N, 3]`` to the threads ``int64[N, dims]`` of a nest, loops of one thread left out.
+    """Enlarge blocks ``int64[N, 3]`` to the threads ``int64[N, dims]`` of a nest, without loops of one thread.
 
     Returns:
         ``bool[N]``, whether there are more such loops than axes.
@@ -267,12 +272,13 @@ def _fill_axes(block: Ints, threads: Ints) -> Bools:
 
 
 def _threads_fit(target: Target, block: Ints) -> Bools:
+    """Return whether blocks ``int64[N, 3]`` are within the limits of the device."""
     fits = (block.prod(axis=1) <= target.max_threads_per_block) & (block <= np.array(target.max_block_dim)).all(axis=1)
     return np.asarray(fits, bool)
 
 
 def _rounded(costs: Floats) -> Floats:
-    """Round to significant digits, so that the order of costs does not depend on the order of summation."""
+    """Return costs rounded to significant digits, so that their order does not depend on the order of summation."""
     magnitude = np.floor(np.log10(np.maximum(costs, 1e-300)))
     scale = 10.0 ** (SIGNIFICANT_DIGITS - 1 - magnitude)
     rounded: Floats = np.round(costs * scale) / scale

@@ -1,4 +1,4 @@
-"""What one evaluation of a stage computes and loads, inlined Funcs included (section 4.2, costs of a stage)."""
+"""Operations and loads of one evaluation of a stage, inlined Funcs included (section 4.2, costs of a stage)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TRANSACTION_BYTES = 32
-"""Bytes of one transaction of global memory: the most that neighbouring threads gain from consecutive loads."""
+"""Bytes of one transaction of global memory: the limit of coalescing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class GroupRead:
 
     Attributes:
         source: The Func or input.
-        count: Loads; those of an inlined Func count as often as it is evaluated.
+        count: Number of loads; those of an inlined Func count once per evaluation of it.
         itemsize: Bytes of an element.
-        stride: Elements between the addresses of neighbouring threads: 0 where they load the same one, infinite where
-            they are a row apart or further, or depend on data.
+        stride: Elements between the addresses of neighbouring threads: 0 for a uniform load, infinite for different
+            rows and for data-dependent indices.
     """
 
     source: str
@@ -39,7 +39,7 @@ class GroupRead:
     stride: float
 
     def consecutive(self, lanes: Ints) -> Floats:
-        """Return how many of these loads one transaction serves, ``float64[N]``, at least 1.
+        """Return the number of these loads per transaction, ``float64[N]``, at least 1.
 
         Args:
             lanes: ``int64[N]``, neighbouring threads.
@@ -52,7 +52,7 @@ class GroupRead:
 
 @dataclass(frozen=True, slots=True)
 class GroupStageWork:
-    """One evaluation of a stage: arithmetic operations, and loads of everything but the stage's own Func."""
+    """One evaluation of a stage: arithmetic operations, and loads from all sources except the stage's own Func."""
 
     arithmetic: float
     reads: tuple[GroupRead, ...]
@@ -60,7 +60,7 @@ class GroupStageWork:
 
 @dataclass
 class WorkOfStages:
-    """Work of a pipeline's stages for any choice of inlined Funcs, worked out once each.
+    """Work of a pipeline's stages for any choice of inlined Funcs; results are cached.
 
     Args:
         bound: The pipeline.
@@ -68,7 +68,7 @@ class WorkOfStages:
 
     bound: BoundPipeline
     accesses: AccessTable = field(init=False)
-    _found: dict[tuple[StageId, str | None, frozenset[str]], GroupStageWork] = field(init=False, default_factory=dict)
+    _cache: dict[tuple[StageId, str | None, frozenset[str]], GroupStageWork] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
@@ -78,15 +78,16 @@ class WorkOfStages:
 
         Args:
             stage: The stage.
-            lane: The loop that neighbouring threads walk, if any.
-            inlined: Funcs substituted into their consumers.
+            lane: The loop of neighbouring threads, if any.
+            inlined: Inlined Funcs.
         """
         key = stage, lane, inlined
-        if key not in self._found:
-            self._found[key] = self._work(stage, lane, inlined)
-        return self._found[key]
+        if key not in self._cache:
+            self._cache[key] = self._work(stage, lane, inlined)
+        return self._cache[key]
 
     def _work(self, id_: StageId, lane: str | None, inlined: frozenset[str]) -> GroupStageWork:
+        """As `of`, without its cache."""
         stage = self.bound.stage(id_.func, id_.number)
         calls = inlined_calls(self.bound, [id_], set(inlined))
         evaluated = [(stage, 1), *((self.bound.funcs[f].stages[0], n) for f, n in calls.items())]
@@ -98,16 +99,17 @@ class WorkOfStages:
         groups = self.accesses.of(id_.func, id_.number, inlined).loads
         reads = []
         for source, count in loads.items():
-            own = [g for g in groups if g.source == source]
-            distinct = sum(len(g.offsets) for g in own)
-            for g in own:
+            of_source = [g for g in groups if g.source == source]
+            distinct = sum(len(g.offsets) for g in of_source)
+            for g in of_source:
                 share = len(g.offsets) / distinct
                 reads.append(GroupRead(source, count * share, self._itemsize(source, g.component), _stride(g, lane)))
-            if not own:  # the enumeration was cut short
+            if not of_source:  # the enumeration of accesses was cut short
                 reads.append(GroupRead(source, count, self._itemsize(source, 0), math.inf))
         return GroupStageWork(float(sum(operations(s) * times for s, times in evaluated)), tuple(reads))
 
     def _itemsize(self, source: str, component: int) -> int:
+        """Return the bytes of an element of a source."""
         if source in self.bound.inputs:
             return self.bound.inputs[source].dtype.bytes_
         return self.bound.funcs[source].dtypes[component].bytes_

@@ -16,10 +16,10 @@ class Grouper:
     """Merges the groups of a partition.
 
     Args:
-        pricer: Costs of groups.
-        partition: The groups, which it changes.
-        deadline: When to stop.
-        considered: Counts of what was looked at, by kind.
+        pricer: Prices groups.
+        partition: The groups, modified in place.
+        deadline: End of the time budget.
+        considered: Counts of considered candidates, by kind.
     """
 
     pricer: GroupPricer
@@ -28,7 +28,7 @@ class Grouper:
     considered: Counter[str]
 
     def run(self) -> None:
-        """Merge, each time the pair that saves most, until no merge makes the sum of costs less."""
+        """Merge the pair of groups that saves most, until no merge lowers the sum of costs."""
         movable = [f.name for f in self.partition.bound.funcs.values() if can_be_member(f)]
         while not self.deadline.passed():
             best, target, most = "", None, 0.0
@@ -44,7 +44,7 @@ class Grouper:
             self.partition.merge(best, target)
 
     def _saving(self, func: str, group: Roots) -> float:
-        """Return by how much merging a Func's groups into the one that reads it lowers the sum of costs."""
+        """Return the reduction of the sum of costs if a Func's groups are merged into their reader."""
         self.considered["merge"] += 1
         alone = self.pricer.price(self.partition.structure(group, ())).rules
         members = self.partition.merged_members(func, group)
@@ -53,7 +53,7 @@ class Grouper:
         return before - after if math.isfinite(before) and math.isfinite(after) else -math.inf
 
     def cost(self, group: Roots) -> float:
-        """Return the cost of a group: at its best tiling of those as good for the device as its output alone has."""
+        """Return the cost of a group: that of its best tiling which satisfies the rules of its output alone."""
         alone = self.pricer.price(self.partition.structure(group, ()))
         if not self.partition.members[group]:
             return alone.cost

@@ -1,4 +1,4 @@
-"""Inlining before stages are grouped (section 4.1): trivial Funcs, then whatever the cost says, greedily."""
+"""Inlining before stages are grouped (section 4.1): first trivial Funcs, then greedily by cost."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from autosched.search.strategies.sioutas.group_cost import GroupPricer
 from autosched.search.strategies.sioutas.partition import Roots, kernel_sources, root_kernel_stages
 
 MOST_INLINED_LOADS = 400
-"""A stage that would load more than this once a Func is inlined is left alone: compilers take long over it."""
+"""Most loads of a stage after inlining; more make compilation slow."""
 
 
 @dataclass
 class Inliner:
-    """Chooses the Funcs that are substituted into their consumers.
+    """Chooses the Funcs to inline into their consumers.
 
     Args:
-        pricer: Costs of kernels.
-        deadline: When to stop.
-        considered: Counts of what was looked at, by kind.
+        pricer: Prices kernels.
+        deadline: End of the time budget.
+        considered: Counts of considered candidates, by kind.
     """
 
     pricer: GroupPricer
@@ -39,9 +39,8 @@ class Inliner:
     def run(self) -> frozenset[str]:
         """Return the Funcs to inline.
 
-        Trivial ones come first, by the same rule as in the baseline strategy: boundary conditions, a few operations on
-        one's own point, and what is used at one point only. Then, one at a time, the Func whose inlining into all its
-        consumers saves most, until none saves anything.
+        Trivial Funcs are inlined first, by the rule of the baseline strategy (`inlined_funcs`). Then the Func whose
+        inlining into all its consumers saves most is inlined, until none saves anything.
         """
         bound = self.pricer.bound
         self._inlined = inlined_funcs(bound)
@@ -77,15 +76,15 @@ class Inliner:
         return [roots for roots, sources in self._kernels.items() if name in sources]
 
     def _saving(self, func: BoundFunc) -> float:
-        """Return by how much inlining a Func into all its consumers lowers the sum of their costs and its own."""
+        """Return the reduction of the costs of a Func and all its readers if it is inlined."""
         self.considered["inline"] += 1
         readers = self._readers(func.name)
-        more = self._inlined | {func.name}
+        inlined = self._inlined | {func.name}
         for roots in readers:
-            if call_chain(self.pricer.bound, roots, more) > MOST_INLINED_LOADS:
+            if call_chain(self.pricer.bound, roots, inlined) > MOST_INLINED_LOADS:
                 return -math.inf
         before = self._cost([*readers, *root_kernel_stages(func)], self._inlined)
-        after = self._cost(readers, more)
+        after = self._cost(readers, inlined)
         return before - after if math.isfinite(before) and math.isfinite(after) else -math.inf
 
     def _cost(self, kernels: Iterable[Roots], inlined: set[str]) -> float:
@@ -95,7 +94,7 @@ class Inliner:
         return KernelSketch(roots, (), frozenset(inlined_calls(self.pricer.bound, roots, inlined)))
 
     def _inline(self, name: str) -> set[Roots]:
-        """Inline a Func; return the kernels that changed, its own among them."""
+        """Inline a Func; return the affected kernels, its own included."""
         self._inlined.add(name)
         affected = {*self._readers(name), *root_kernel_stages(self.pricer.bound.funcs[name])}
         for roots in root_kernel_stages(self.pricer.bound.funcs[name]):

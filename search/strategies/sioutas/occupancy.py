@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GroupOccupancy:
-    """How busy a stage keeps the device; arrays have a row for each candidate.
+    """Occupancy of the device by one stage; arrays have a row for each candidate.
 
     Attributes:
-        occupancy: ``float64[N]``, active warps over the most a multiprocessor can hold, in [0, 1].
-        active_threads: ``int64[N]``, threads active on a multiprocessor.
-        active_multiprocessors: ``int64[N]``, multiprocessors that have a block.
+        occupancy: ``float64[N]``, active warps over the limit of a multiprocessor, in [0, 1].
+        active_threads: ``int64[N]``, active threads of a multiprocessor.
+        active_multiprocessors: ``int64[N]``, multiprocessors with at least one block.
     """
 
     occupancy: Floats
@@ -30,20 +30,20 @@ class GroupOccupancy:
 
 
 def registers_per_thread(target: Target) -> int:
-    """Return the registers a thread is taken to need: min(MAX_REGS_PER_THREAD, TOTAL_REGS_PER_SM / N_threads).
+    """Return the assumed registers of a thread: min(MAX_REGS_PER_THREAD, TOTAL_REGS_PER_SM / N_threads).
 
-    N_threads is read as the threads of a full multiprocessor, which gives the 64 registers of the paper's example
+    N_threads is taken as the threads of a full multiprocessor. This gives the 64 registers of the paper's example
     (65536 registers, 1024 threads).
     """
     return min(target.max_registers_per_thread, target.registers_per_sm // target.max_threads_per_sm)
 
 
 def estimate_occupancy(target: Target, threads: Ints, shared_bytes: Ints, blocks: Ints) -> GroupOccupancy:
-    """Return how busy a stage keeps the device, as NVIDIA's occupancy calculator does.
+    """Return the occupancy of the device by a stage, as NVIDIA's occupancy calculator computes it.
 
     Args:
         target: Device limits.
-        threads: ``int64[N]``, threads of a block that compute the stage.
+        threads: ``int64[N]``, threads of a block in the stage.
         shared_bytes: ``int64[N]``, shared memory of a block.
         blocks: ``int64[N]``, blocks of the grid.
     """

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.evaluator import Counts
+from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.space.row_scans import seconds_of_all_steps
 from autosched.search.strategies.compute_root import root_kernels, schedule_roots
 from autosched.search.strategies.sioutas.deadline import Deadline
@@ -31,14 +32,11 @@ from autosched.search.strategies.sioutas.inlining import Inliner
 from autosched.search.strategies.sioutas.partition import Partition, Roots
 from autosched.target import Target
 
-if TYPE_CHECKING:
-    from autosched.search.results import SearchResult
-
 Ints = NDArray[np.int64]
 Mode = Literal["nested", "overlapped", "none"]
 
 MOST_TRIED = 8
-"""Tilings of a group that are checked, the cheapest first, before it is split."""
+"""Tilings of a group, the cheapest ones, that are checked for legality before it is split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,9 @@ class Sioutas:
     """The scheduler of Sioutas et al. 2020 in one of the three modes of its evaluation (section 5.1).
 
     Attributes:
-        mode: ``none`` tiles every stage that is not inlined in a kernel of its own, ``overlapped`` also groups stages
-            by overlapped tiles in shared memory, ``nested`` also moves members of groups with severe needs into the
-            threads of their consumers.
+        mode: ``none`` computes every stage that is not inlined in a kernel of its own. ``overlapped`` also groups
+            stages by overlapped tiles in shared memory. ``nested`` also moves members of groups with high resource use
+            into the threads of their consumers.
     """
 
     mode: Mode = "nested"
@@ -57,12 +55,10 @@ class Sioutas:
         self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
         seed: int = 0, count: int = 1,
     ) -> SearchResult:  # fmt: skip
-        """Return the one schedule this strategy has; see `autosched.search.strategies.protocol.Strategy.search`.
+        """Return one schedule; see `autosched.search.strategies.protocol.Strategy.search`.
 
-        The decisions follow the paper's own cost; ``cost`` only predicts the time of the result.
+        Decisions follow the cost of the paper; ``cost`` only predicts the time of the result.
         """
-        from autosched.search.results import RankedSchedule, SearchResult  # that module lists this strategy
-
         started = time.perf_counter()
         deadline = Deadline(None if seconds is None else started + seconds)
         run = _Run(bound, target, self.mode, deadline)
@@ -74,7 +70,7 @@ class Sioutas:
         )
 
     def schedule(self, bound: BoundPipeline, target: Target, *, seconds: float | None = None) -> Schedule:
-        """Return the schedule alone, whose time nobody predicts.
+        """Return the schedule without a predicted time.
 
         Args:
             bound: The pipeline.
@@ -97,8 +93,8 @@ class _Run:
     notes: list[str] = field(default_factory=list)
     featurizer: Featurizer = field(init=False)
     pricer: GroupPricer = field(init=False)
-    _tiled_by: list[tuple[KernelSketch, Ints] | None] = field(init=False, default_factory=list)
-    """What kernels of the schedule look like; None where one has the baseline's tile, or none is of ours."""
+    _sketches: list[tuple[KernelSketch, Ints] | None] = field(init=False, default_factory=list)
+    """Sketch and tile sizes of each kernel; None for a kernel with the baseline's tiling."""
 
     def __post_init__(self) -> None:
         self.bound = with_one_step(self.bound)
@@ -122,37 +118,37 @@ class _Run:
         queue = sorted(partition.members, key=lambda g: (order[g[0].func], g[0].number))
         while queue:
             group = queue.pop()
-            found = self._tiled(partition, group)
-            if found is None:
+            kernel = self._tiled(partition, group)
+            if kernel is None:
                 queue += [group, *partition.split(group)]
                 continue
-            kernels.append(found[0])
-            self._tiled_by.append(found[1])
+            kernels.append(kernel[0])
+            self._sketches.append(kernel[1])
         self.counts.seconds["tiling"] += time.perf_counter() - tiled
         kernels.sort(key=lambda k: (order[k.roots[0].tiling.stage.func], k.roots[0].tiling.stage.number))
         schedule = Schedule.for_pipeline(self.bound, kernels)
         illegal = violations(self.bound, schedule, self.target)
         if illegal:
             self.notes.append(f"the result was illegal ({illegal[0]}); this is the baseline schedule")
-            self._tiled_by = [None]
+            self._sketches = [None]
             return schedule_roots(self.bound, self.target)
         if self.deadline.cut_short:
             self.notes.append("the time budget ended before all merges and tile sizes were tried")
         return schedule
 
     def predicted(self, cost: CostModel) -> float:
-        """Return the seconds that a model predicts for the schedule; NaN where it cannot tell those of a kernel."""
-        described = [found for found in self._tiled_by if found is not None]
+        """Return the predicted seconds of the schedule; NaN if a kernel has no sketch or too many loads."""
+        described = [sketch for sketch in self._sketches if sketch is not None]
         models = [self.featurizer.model(structure) for structure, _ in described]
-        if len(described) < len(self._tiled_by) or any(model.overflow for model in models):
+        if len(described) < len(self._sketches) or any(model.overflow for model in models):
             return float("nan")
         if not models:
             return 0.0
-        found = self.featurizer.evaluate(models, [params[None, :] for _, params in described])
-        return float(sum(seconds_of_all_steps(cost, found, self.target).tolist()))
+        evaluation = self.featurizer.evaluate(models, [params[None, :] for _, params in described])
+        return float(sum(seconds_of_all_steps(cost, evaluation, self.target).tolist()))
 
     def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[KernelSketch, Ints] | None] | None:
-        """Return the kernel of a group with what it looks like; None if the group has to be split."""
+        """Return the kernel of a group with its sketch and tile sizes; None if the group has to be split."""
         structure = partition.structure(group)
         rows = self._tilings(structure, partition.structure(group, ()))
         why = "no tiling fits the device"
@@ -178,11 +174,11 @@ class _Run:
     def _tilings(self, structure: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
         """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
         rules = self.pricer.price(alone).rules if structure.spots else None
-        found = [self.pricer.price(structure, rules=rules)]
+        groups = [self.pricer.price(structure, rules=rules)]
         if not self.deadline.passed():
-            found.insert(0, self.pricer.price(structure, final=True))
+            groups.insert(0, self.pricer.price(structure, final=True))
         rows: list[tuple[Ints, int, int]] = []
-        for priced in found:
+        for priced in groups:
             self.counts.considered["tile"] += priced.considered
             self.counts.kernels += len(priced.params)
             self.counts.pruned.update(dict(priced.pruned))
@@ -191,7 +187,7 @@ class _Run:
         return rows
 
     def _nested(self, structure: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
-        """Return a group after nested fusion, with what it looks like."""
+        """Return the kernel of a group after nested fusion, with its sketch and tile sizes."""
         nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(structure, params)
         self.counts.considered["nest"] += len(structure.spots)
         if kept:

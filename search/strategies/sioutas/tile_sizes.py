@@ -1,4 +1,4 @@
-"""Which dimensions are tiled, and the tile sizes that are tried (Sioutas et al. 2020, section 4.2)."""
+"""Roles of dimensions, and tile sizes to try (Sioutas et al. 2020, section 4.2)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ Ints = NDArray[np.int64]
 LOW_EXTENT = 64
 """A dimension with fewer points than this is not tiled."""
 HIGH_EXTENT = 1024
-"""From here on the upper bound of a tile depends on how many dimensions are tiled."""
+"""Extent from which on the upper bound of a tile depends on the number of tiled dimensions."""
 MOST_TILED = 3
 """Blocks and threads have three dimensions."""
 LEAST_TILE = 8
+"""Lower bound of a tile in a dimension longer than `LOW_EXTENT`."""
 SHARE_ALONE, SHARE_OF_TWO, SHARE_OF_MORE, SHARE_OTHERWISE = 1, 32, 128, 2
-"""A tile has at most this part of a long dimension that is tiled alone, with another one, with two others; and of a
-dimension that is not long."""
+"""Divisors of an extent that give the upper bound of a tile: for a long dimension if one, two or three dimensions are
+tiled, and for a dimension that is not long."""
 
 
 class Role(Enum):
-    """Who walks a dimension of a stage."""
+    """Loops over a dimension of a stage."""
 
-    THREADS = "tiled: threads walk a tile, blocks the tiles"
-    SERIAL = "short: each thread walks all of it"
-    BLOCKS = "tiled with a single point: blocks alone walk it"
+    THREADS = "tiled: threads within a tile, blocks over tiles"
+    SERIAL = "short: one serial loop per thread"
+    BLOCKS = "tiles of one point: blocks only"
 
 
 def dim_roles(extents: Sequence[int]) -> tuple[Role, ...]:
     """Return the role of each dimension, outermost first.
 
-    Those of at least 64 points are tiled; where there is none, the longest one is. Beyond three, the shorter ones (of
-    equal ones the outer) have blocks only.
+    Dimensions of at least 64 points are tiled, or the longest one if there is none. If there are more than three, the
+    shorter ones (among equal ones the outer) have blocks only.
 
     Args:
         extents: Points of each dimension, outermost first.
@@ -50,9 +51,9 @@ def dim_roles(extents: Sequence[int]) -> tuple[Role, ...]:
 def tile_bounds(extent: int, tiled: int) -> tuple[int, int]:
     """Return T_min and T_max of a tiled dimension.
 
-    The printed equation gives two upper bounds, B / 128 and B / 32, for one and the same case; here they are those of
-    three and of two tiled dimensions, which leaves a block for each multiprocessor in both. T_min is given in words
-    only: 8 threads in loops longer than 64, no bound in shorter ones.
+    The printed equation has two upper bounds, B / 128 and B / 32, for the same case. Here they apply to three and to
+    two tiled dimensions, so that each multiprocessor has a block in both cases. The paper gives T_min in words only: 8
+    threads in loops longer than 64, no bound in shorter ones.
 
     Args:
         extent: Points of the dimension, B_dim.
@@ -71,8 +72,8 @@ def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int) -> Ints:
     Args:
         extent: Points of the dimension.
         tiled: Number of tiled dimensions.
-        powers: Powers of two, as while stages are grouped, or every second size, as in the final tiling pass.
-        most: The largest size that a block can have.
+        powers: Whether sizes are powers of two, as in grouping, or even numbers, as in the final tiling pass.
+        most: Largest size that a block can have.
     """
     low, high = tile_bounds(extent, tiled)
     high = min(high, most)
@@ -88,7 +89,7 @@ def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int) -> Ints:
 def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool) -> Ints:
     """Return threads, then serial points, of each dimension of an output stage: ``int64[N, 2 * dims]``.
 
-    Tiles of more threads than a block can have are left out while the table is built, so that it stays small.
+    Tiles with more threads than a block can have are dropped while the table is built, so that it stays small.
 
     Args:
         extents: Points of each dimension, outermost first.

@@ -1,4 +1,4 @@
-"""Small pipelines whose costs and places can be worked out by hand."""
+"""Small pipelines with costs and compute locations that can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def pair() -> BoundPipeline:
 
 
 def figure_4() -> Pipeline:
-    """Return stages K, H, W and Z of the paper's Figure 4; K has three channels that W adds up."""
+    """Return stages K, H, W and Z of the paper's Figure 4; W sums the three channels of K."""
     image = Input("E", float32, 2)
     e = image.clamped()
     k, h, w, z = Func("K"), Func("H"), Func("W"), Func("Z")
@@ -30,7 +30,7 @@ def figure_4() -> Pipeline:
 
 
 def two_readers() -> Pipeline:
-    """Return a blur that two outputs read."""
+    """Return a blur with two outputs as readers."""
     img = Input("img", float32, 2)
     edge = img.clamped()
     blur, above, beside = Func("blur"), Func("above"), Func("beside")

@@ -22,7 +22,7 @@ TURING = get_target("rtx-2080-ti")
 
 
 def cost_of(priced: PricedGroup, tile: int) -> float:
-    """Return the cost of the candidate with a tile of so many points."""
+    """Return the cost of the candidate with a given tile size."""
     return float(priced.costs[np.flatnonzero(priced.params[:, 0] == tile)[0]])
 
 
@@ -57,7 +57,7 @@ def test_members_have_a_thread_for_every_point_and_their_buffers_add_up() -> Non
     assert (priced.shared_bytes == 4 * (tile + 2)).all()
 
 
-def test_costs_ascend_and_what_leaves_multiprocessors_idle_is_out() -> None:
+def test_costs_ascend_and_grids_with_idle_multiprocessors_are_pruned() -> None:
     priced = GroupPricer(pair(), TURING).price(GROUP)
     assert (np.diff(priced.costs) >= 0).all()
     assert sorted(priced.params[:, 0].tolist()) == [8, 16, 32]  # 4096 / 64 = 64 blocks for 68 multiprocessors
@@ -69,7 +69,7 @@ def test_costs_ascend_and_what_leaves_multiprocessors_idle_is_out() -> None:
     assert priced.rules.multiprocessors == 68
 
 
-def test_rules_are_lowered_where_nothing_keeps_them() -> None:
+def test_rules_are_lowered_until_a_tiling_satisfies_them() -> None:
     bound = bind(blur_pipeline(), {"img": (9, 7)})
     priced = GroupPricer(bound, TURING).price(KernelSketch((OUT,), (), frozenset({"img_clamped"})), final=True)
     assert priced.rules.multiprocessors == 9  # a tile of one row: the 9 rows are what is tiled
@@ -77,7 +77,7 @@ def test_rules_are_lowered_where_nothing_keeps_them() -> None:
     assert len(priced.params) == 1
 
 
-def test_a_merged_group_must_keep_the_rules_of_its_output() -> None:
+def test_merged_group_satisfies_the_rules_of_its_output() -> None:
     pricer = GroupPricer(pair(), TURING)
     alone = pricer.price(KernelSketch((OUT,))).rules
     assert alone == Rules(68, 0.1, False)

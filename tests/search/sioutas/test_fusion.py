@@ -1,4 +1,4 @@
-"""Listing 2: what overlaps, and where members go."""
+"""Listing 2: overlap dimensions, and compute locations of members."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_overlap_of_figure_4(consumer: str, producer: str, expected: set[str]) -
     assert overlap_dims(bound, bound.stage(consumer, 0), producer, NONE) == expected
 
 
-def test_overlap_through_what_is_inlined() -> None:
+def test_overlap_through_inlined_funcs() -> None:
     bound = bind(figure_4(), {"E": (512, 512)})
     assert overlap_dims(bound, bound.stage("Z", 0), "K", frozenset({"W"})) == {"y"}
     assert overlap_dims(bound, bound.stage("Z", 0), "K", NONE) == set()  # not read without W
@@ -73,7 +73,7 @@ def test_overlap_of_a_product_s_loops() -> None:
     assert overlap_dims(bound, update, "left", NONE) == {"j"}
 
 
-def test_needs_are_severe_from_a_quarter_of_shared_memory_or_half_of_the_threads() -> None:
+def test_use_of_a_quarter_of_shared_memory_or_half_of_the_threads_is_severe() -> None:
     quarter = H200.shared_per_block_optin // 4
     assert is_severe(H200, quarter, 32)
     assert not is_severe(H200, quarter - 4, 511)

@@ -1,4 +1,4 @@
-"""What is inlined, what is merged, and that every merge pays."""
+"""Inlining and grouping: each step lowers the cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ H200 = get_target("h200")
 
 
 def grouped(partition: Partition, pricer: GroupPricer) -> Grouper:
-    """Return the grouper after it merged what it could."""
+    """Return the grouper after all merges."""
     grouper = Grouper(pricer, partition, Deadline(None), Counter())
     grouper.run()
     return grouper
@@ -43,7 +43,7 @@ def test_pointwise_stages_are_inlined() -> None:
     assert {"E_clamped", "H"} <= Inliner(GroupPricer(bound, H200), Deadline(None), Counter()).run()
 
 
-def test_what_two_groups_read_stays_alone() -> None:
+def test_func_read_by_two_groups_is_not_merged() -> None:
     bound = bind(two_readers(), {"img": (1000, 1000)})
     partition = Partition(bound, frozenset({"img_clamped"}))
     grouped(partition, GroupPricer(bound, H200))

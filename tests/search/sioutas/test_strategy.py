@@ -1,4 +1,4 @@
-"""Every valid pipeline gets a legal schedule in each mode, and it computes what was written."""
+"""Every valid pipeline gets a legal schedule in each mode, which agrees with the interpreter."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def assert_computes(schedule: Schedule, bound: BoundPipeline, inputs: dict[str, 
 
 
 def levels(schedule: Schedule) -> list[Level]:
-    """Return the level of every Member."""
+    """Return the level of every fused producer."""
     return [m.at.level for k in schedule.kernels for m in k.fused]
 
 
@@ -76,14 +76,14 @@ def test_every_app_gets_a_legal_schedule(name: str, mode: Mode) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", CORNER_CASES)
-def test_so_does_every_unusual_pipeline(name: str, mode: Mode) -> None:
+def test_every_unusual_pipeline_gets_a_legal_schedule(name: str, mode: Mode) -> None:
     bound = CORNER_CASES[name]().bound()
     for target in TARGETS:
         assert violations(bound, Sioutas(mode).search(bound, target).best, target) == [], target.name
 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
-def test_it_computes_what_the_interpreter_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_agree_with_the_interpreter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fusion, "SEVERE_SHARED", 0.0)  # nested fusion in every group
     case = CORNER_CASES[name]()
     bound = case.bound()
@@ -92,7 +92,7 @@ def test_it_computes_what_the_interpreter_does(name: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", VALUE_APPS)
-def test_apps_compute_what_the_interpreter_does(name: str, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_of_apps_agree_with_the_interpreter(name: str, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fusion, "SEVERE_SHARED", 0.0)
     app = get_app(name)
     bound = bind(app.build(), app.shapes(app.small_sizes))
@@ -113,7 +113,7 @@ def test_the_modes_differ_as_the_paper_says(monkeypatch: pytest.MonkeyPatch) -> 
         assert_computes(schedule, bound, {"E": image}, {})
 
 
-def test_severe_needs_move_members_into_threads() -> None:
+def test_severe_resource_use_moves_members_into_threads() -> None:
     app = get_app("depthwise_separable_conv")
     bound = bind(app.build(), app.shapes({}))
     assert Level.THREAD in levels(Sioutas("nested").search(bound, H200).best)
@@ -128,7 +128,7 @@ def test_the_same_pipeline_gives_the_same_schedule() -> None:
     assert first == second
 
 
-def test_a_hundred_stages_are_grouped_and_a_budget_cuts_that_short() -> None:
+def test_hundred_stages_are_grouped_unless_a_budget_ends() -> None:
     bound = bind(chain_pipeline(100), {"img": (1000, 1500)})
     whole = Sioutas().search(bound, H200)
     assert not whole.cut_short
@@ -139,7 +139,7 @@ def test_a_hundred_stages_are_grouped_and_a_budget_cuts_that_short() -> None:
     assert violations(bound, short.best, H200) == []
 
 
-def test_where_no_tile_fits_the_baseline_s_is_taken_and_the_note_says_so() -> None:
+def test_baseline_tile_is_used_and_noted_where_no_tile_fits() -> None:
     z, y, x = Var("z"), Var("y"), Var("x")
     img, out = Input("img", float32, 3), Func("out")
     out[z, y, x] = img[z, y, x] + img[z, y, 0]
@@ -155,7 +155,7 @@ def test_the_strategies_are_listed() -> None:
     assert {n: STRATEGIES[n] for n in names} == {n: Sioutas(mode) for n, mode in names.items()}  # type: ignore[arg-type]
 
 
-def test_time_is_predicted_and_what_was_done_is_counted() -> None:
+def test_time_is_predicted_and_candidates_are_counted() -> None:
     found = Sioutas().search(blur(200, 300), H200)
     assert 0 < found.ranked[0].seconds < 1
     assert found.counts.considered["merge"] > 0
@@ -163,7 +163,7 @@ def test_time_is_predicted_and_what_was_done_is_counted() -> None:
     assert found.counts.pruned["fewer active multiprocessors than there are"] > 0
 
 
-def test_the_time_is_that_of_all_kernels_and_the_schedule_can_be_had_without_it() -> None:
+def test_time_is_the_sum_of_kernels_and_optional() -> None:
     app = get_app("camera_pipe")
     bound = bind(app.build(), app.shapes(app.small_sizes))
     found, model = Sioutas().search(bound, H200), analytical_model(H200)
@@ -176,8 +176,8 @@ def test_the_time_is_that_of_all_kernels_and_the_schedule_can_be_had_without_it(
     assert found.ranked[0].seconds == pytest.approx(costs, rel=1e-4)
 
 
-def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group whose kernel proves illegal is split, although its price promised otherwise."""
+def test_output_of_a_split_group_is_still_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group whose kernel is illegal by the exact checks is split."""
     checked = sioutas.kernel_violations
     monkeypatch.setattr(
         sioutas, "kernel_violations", lambda bound, k, target: ["too much"] if k.fused else checked(bound, k, target)
@@ -189,8 +189,8 @@ def test_the_output_of_a_group_that_is_split_is_still_computed(monkeypatch: pyte
     assert violations(bound, found.best, H200) == []
 
 
-def test_what_a_group_needs_in_any_block_is_foreseen() -> None:
-    """Here a block at neither end, nor in the middle, needs most of what is in shared memory."""
+def test_resource_use_of_a_group_covers_every_block() -> None:
+    """The block that needs most shared memory is neither at an end nor in the middle."""
     bound = random_pipeline(197).bind()
     found = Sioutas("nested").search(bound, H200)
     assert found.note == "" and any(k.fused for k in found.best.kernels)

@@ -1,4 +1,4 @@
-"""Tile sizes and their bounds, on examples worked out by hand and against a plain enumeration."""
+"""Tile sizes and their bounds, compared with examples worked out by hand and with a plain enumeration."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_bounds(extent: int, tiled: int, expected: tuple[int, int]) -> None:
     assert tile_bounds(extent, tiled) == expected
 
 
-def test_powers_of_two_while_grouping_and_every_second_size_in_the_end() -> None:
+def test_tile_sizes_of_grouping_and_of_the_final_pass() -> None:
     assert tile_sizes(96, 2, powers=True, most=1024).tolist() == [8, 16, 32]
     assert tile_sizes(96, 2, powers=False, most=1024).tolist() == list(range(8, 49, 2))
     assert tile_sizes(50, 1, powers=True, most=1024).tolist() == [1, 2, 4, 8, 16]

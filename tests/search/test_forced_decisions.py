@@ -1,4 +1,4 @@
-"""Decisions that leave no choice: they are followed without a look at the kernels between."""
+"""Decisions without a choice: they are applied without evaluation of intermediate kernels."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def search_of(name: str, settings: SearchSettings = PLAIN) -> BeamSearch:
 
 
 @pytest.mark.parametrize("name", ["harris", "bilateral_grid", "conv_layer"])
-def test_what_is_held_whole_is_costed_once(name: str) -> None:
-    """A pass in which everything is held comes to the state that it was taken from, by one batch."""
+def test_fully_pinned_pass_is_costed_in_one_batch(name: str) -> None:
+    """A pass with all decisions pinned reproduces the state in one batch."""
     first = search_of(name)
     state = first.run()[0]
     again = search_of(name)
-    again.frozen = pinned_decisions(first.expander.decider.places, state)
+    again.frozen = pinned_decisions(first.expander.enumerator.places, state)
     (found,) = again.run()
     assert again.evaluator.counts.batches == 1
-    assert again.evaluator.counts.asked <= len(state.pieces)
+    assert again.evaluator.counts.requested <= len(state.pieces)
     assert found.cost == state.cost == pytest.approx(sum(found.costs))
     assert {(p.structure, p.params) for p in found.pieces} == {(p.structure, p.params) for p in state.pieces}
     assert found.levels == state.levels and found.steps == state.steps
 
 
-def test_states_cost_what_their_kernels_do_after_such_steps() -> None:
-    """Half of the Funcs are held: each state that is left has the costs that a cold evaluator finds."""
+def test_states_are_costed_after_forced_decisions() -> None:
+    """With half of the Funcs pinned, states have the costs of a new evaluator."""
     first = search_of("camera_pipe")
     state = first.run()[0]
-    held = pinned_decisions(first.expander.decider.places, state)
+    pinned = pinned_decisions(first.expander.enumerator.places, state)
     search = search_of("camera_pipe", dataclasses.replace(PLAIN, beam_size=8))
-    search.frozen = {name: held[name] for name in list(held)[::2]}
+    search.frozen = {name: pinned[name] for name in list(pinned)[::2]}
     found = search.run()
     assert len(found) > 1
     cold = search_of("camera_pipe").evaluator
@@ -67,8 +67,8 @@ def _evaluated(evaluator: KernelEvaluator, kernel: Kernel) -> Kernel:
 
 
 @pytest.mark.parametrize("free", [("input_clamped",), ("gray", "input_clamped")])  # the output's kernel reads gray
-def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[str, ...]) -> None:
-    """What is held computes too much again: nothing is left, though it was never a choice."""
+def test_pruned_kernels_end_a_state_at_the_next_choice(free: tuple[str, ...]) -> None:
+    """A pinned kernel with too much recomputation is pruned, although there was no choice."""
     settings = dataclasses.replace(PLAIN, locations=("block",))
     first = search_of("unsharp", settings)
     state = next(s for s in first.run() if s.levels["gray"] is Level.ROOT)
@@ -77,23 +77,23 @@ def test_kernels_that_must_be_pruned_end_a_state_at_the_next_choice(free: tuple[
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
-        held = pinned_decisions(first.expander.decider.places, state)
-        search.frozen = {name: h for name, h in held.items() if name not in free}
+        pinned = pinned_decisions(first.expander.enumerator.places, state)
+        search.frozen = {name: h for name, h in pinned.items() if name not in free}
         return search.run()
 
     assert found(settings.max_recompute)
     assert found(1.0) == []
 
 
-def test_only_options_are_taken_without_a_batch() -> None:
+def test_only_options_are_applied_without_evaluation() -> None:
     search = search_of("harris")
     expander: Expander = search.expander
-    first = expander.decider.decisions()[0]
+    first = expander.enumerator.decisions()[0]
     offers = expander.offers([start_state()], first, {})
-    (state,) = expander.followed(offers, first)
-    assert search.evaluator.counts.asked == 0
+    (state,) = expander.apply_only_options(offers, first)
+    assert search.evaluator.counts.requested == 0
     assert math.isnan(state.cost) and state.steps == 1
-    second = expander.decider.decisions()[1]
+    second = expander.enumerator.decisions()[1]
     children = run_search(
         search.evaluator, expander.children(expander.offers([state], second, {}), second, depth=0, size=4)
     )
@@ -101,7 +101,7 @@ def test_only_options_are_taken_without_a_batch() -> None:
     assert all(c.make().cost == pytest.approx(c.cost) for c in children)
 
 
-def test_other_kernels_are_asked_for_with_the_first() -> None:
+def test_prepended_requests_join_the_first_batch() -> None:
     kernel = next(iter(search_of("blur").run()[0].pieces))
     one: Kernel = (kernel.structure, kernel.params)
 

@@ -1,4 +1,4 @@
-"""Searches side by side, and costs from some of the features."""
+"""Batched searches, and costs from a subset of the features."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def evaluator_of(name: str) -> KernelEvaluator:
     return KernelEvaluator(bound_app(name), H200, MODEL, GREEDY)
 
 
-def greedy(evaluator: KernelEvaluator, seed: int, decider: OptionEnumerator | None = None) -> BeamSearch:
-    return BeamSearch(evaluator, np.random.default_rng(seed), None, decider)
+def greedy(evaluator: KernelEvaluator, seed: int, enumerator: OptionEnumerator | None = None) -> BeamSearch:
+    return BeamSearch(evaluator, np.random.default_rng(seed), None, enumerator)
 
 
 @pytest.mark.parametrize("name", ["harris", "bilateral_grid"])
-def test_searches_side_by_side_find_what_each_finds_alone(name: str) -> None:
+def test_batched_searches_equal_sequential_ones(name: str) -> None:
     together = evaluator_of(name)
-    decider = OptionEnumerator(together)
-    found = run_batched(together, [greedy(together, seed, decider).steps() for seed in range(6)])
+    enumerator = OptionEnumerator(together)
+    found = run_batched(together, [greedy(together, seed, enumerator).steps() for seed in range(6)])
     alone = [greedy(evaluator_of(name), seed).run() for seed in range(6)]
     assert [[s.cost for s in states] for states in found] == [[s.cost for s in states] for states in alone]
     assert len({states[0].cost for states in found}) > 1
 
 
-def test_what_is_asked_for_in_a_step_is_one_batch() -> None:
+def test_requests_of_one_step_are_one_batch() -> None:
     evaluator = evaluator_of("unsharp")
     kernels = {(p.structure, p.params) for state in drawn_states(evaluator.bound, 4) for p in state.pieces}
 
@@ -58,8 +58,8 @@ def test_what_is_asked_for_in_a_step_is_one_batch() -> None:
 
 
 @pytest.mark.parametrize("name", ["harris", "conv_layer", "stencil_chain"])
-def test_features_that_are_not_asked_for_do_not_matter(name: str) -> None:
-    """Neither to the analytical model nor to pruning."""
+def test_unrequested_features_do_not_change_costs(name: str) -> None:
+    """Neither costs of the analytical model nor pruning depend on them."""
     evaluator = evaluator_of(name)
     chosen: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(evaluator.bound, 4):

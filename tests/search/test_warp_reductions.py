@@ -1,4 +1,4 @@
-"""Which sums the lanes of a warp share in a search, and what it makes of them."""
+"""Warp reductions in the search: candidates, tilings, and results that agree with the backends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def lanes_in(bound: BoundPipeline, schedule: Schedule) -> set[int]:
     return {warp_lane_count(bound, t) for t in tilings}
 
 
-def test_only_long_sums_of_few_points_are_searched_again() -> None:
+def test_only_long_sums_of_few_points_get_warp_reductions() -> None:
     found = {n: warp_reduction_rewrites([Problem.app(n).bind()], H200) for n in NAMES}
     assert [n for n, views in found.items() if views] == ["hist", "layer_norm", "standardize", "kernel_regression"]
     assert found["layer_norm"][0].lane_loops == (LaneLoop("total", 1, "r.x", 32), LaneLoop("squares", 1, "r.x", 32))
@@ -64,11 +64,11 @@ def test_only_long_sums_of_few_points_are_searched_again() -> None:
         (Pipeline([Input("a", float32, 2).clamped().over(y=(0, 9), x=(0, 9))]), (512, 512)),
     ],
 )
-def test_what_stays_as_it_is(pipeline: Pipeline, shape: tuple[int, int]) -> None:
+def test_pipelines_without_warp_reductions(pipeline: Pipeline, shape: tuple[int, int]) -> None:
     assert warp_reduction_rewrites([bind(pipeline, {pipeline.inputs[0].name: shape})], H200) == []
 
 
-def test_other_targets_and_settings() -> None:
+def test_warp_reductions_depend_on_target_and_settings() -> None:
     bound = layer_norm()
     assert warp_reduction_rewrites([bound], CPU) == []
     assert any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings()))
@@ -88,7 +88,7 @@ def test_the_search_takes_them_where_they_pay() -> None:
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "standardize", "hist"])
-def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
+def test_schedules_with_warp_reductions_are_right_and_costed_exactly(name: str) -> None:
     app = get_app(name)
     sizes = {"R": 96, "C": 200} if name == "layer_norm" else {"H": 96, "W": 200}
     bound, inputs = bind(app.build(), app.shapes(sizes)), app.make_inputs(sizes)
@@ -109,7 +109,7 @@ def test_what_it_finds_is_right_and_costs_what_is_said(name: str) -> None:
     scheduled.compile("cuda")
 
 
-def test_sums_of_rows_in_the_blocks_that_read_them() -> None:
+def test_row_sums_are_computed_in_the_blocks_that_read_them() -> None:
     bound = layer_norm(4096, 1024)
     (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(replace(SHARED, beam_size=4)).search(view, H200, seed=0, count=1)
@@ -123,15 +123,15 @@ def test_blocks_have_whole_rows_and_whole_warps() -> None:
     out[y, x] = a[y, x] * sum_over(a[y, r.k], over=r, name="total")
     bound = bind(Pipeline([out.over(y=(0, a.shape[0]), x=(0, 48))]), {"a": (512, 1000)})
     (view,) = warp_reduction_rewrites([bound], H200)
-    decider = OptionEnumerator(KernelEvaluator(view, H200, analytical_model(H200), SearchSettings()))
-    structure = decider.places.root_structures(view.funcs["out"])[0]
-    tilings = np.array(decider.tilings(structure))
+    enumerator = OptionEnumerator(KernelEvaluator(view, H200, analytical_model(H200), SearchSettings()))
+    structure = enumerator.places.root_structures(view.funcs["out"])[0]
+    tilings = np.array(enumerator.tilings(structure))
     threads, points = tilings[:, 1], tilings[:, 3]
     assert (threads * points >= 48).all()
     assert all(n <= 32 or n % 32 == 0 for n in threads.tolist()), "48 threads would break a row of lanes"
 
 
-def test_kernels_with_lanes_as_loops_and_back() -> None:
+def test_kernels_with_lane_loops_convert_both_ways() -> None:
     bound = layer_norm()
     (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(SHARED).search(view, H200, seed=1, count=1)
@@ -142,8 +142,8 @@ def test_kernels_with_lanes_as_loops_and_back() -> None:
         assert not inside.lanes and set(besides.lanes) <= set(lanes)
 
 
-def test_a_kernel_without_lanes_among_others() -> None:
-    """A pipeline in which lanes are loops also tells what a kernel costs that has none."""
+def test_pipeline_with_and_without_lane_loops() -> None:
+    """A pipeline with lane loops also costs kernels without warp reductions."""
     bound = layer_norm()
     (view,) = warp_reduction_rewrites([bound], H200)
     found = Beam(GREEDY).search(bound, H200)

@@ -1,4 +1,4 @@
-"""Windows that slide, as a search tries them: where, in which tiles, and whether the results are right."""
+"""Sliding windows in the search: sites, tilings, and results that agree with the backends."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
-from autosched.search.refine.sliding_window.sliding_search import HOPEFUL, SlidingWindowSearch
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, places
-from autosched.search.refine.sliding_window.walk_search import steps_of
+from autosched.search.refine.sliding_window.sliding_search import REFINE_WITHIN, SlidingWindowSearch
+from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.walk_search import step_counts_of
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
@@ -36,7 +36,7 @@ QUICK = SearchSettings(beam_size=2, passes=1, refine=0, mainloops=False)
 def sweeps(
     planes: int = 64, count: int = 2, size: tuple[int, int] = (40, 72), *, clamped: bool = False
 ) -> BoundPipeline:  # fmt: skip
-    """Return stages of which each reads its neighbours in three dimensions of the one before."""
+    """Return a chain of stages, each a three-dimensional stencil of the one before."""
     last: Func | Input = Input("volume", float32, 3)
     for k in range(1, count + 1):
         ranges = {} if k == 1 else {"z": (0, planes), "y": (0, size[0]), "x": (0, size[1])}
@@ -54,21 +54,21 @@ def slider(bound: BoundPipeline) -> SlidingWindowSearch:
 
 
 def with_windows(bound: BoundPipeline) -> Schedule:
-    """Return the baseline with windows wherever they may be."""
+    """Return the baseline with a sliding window at every site."""
     roots = schedule_roots(bound, H200)
     found = slider(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
     assert found is not None and 0 < found[1] < len(roots.kernels)
     return found[0]
 
 
-def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
+def test_producer_is_fused_into_the_sliding_window_kernel() -> None:
     bound = sweeps()
     found = with_windows(bound)
     assert not violations(bound, found, H200)
     (kernel,) = found.kernels
     assert kernel.is_sliding_window and [m.func for m in kernel.fused] == ["sweep_1"]
-    (walked,) = kernel.mainloops
-    assert walked.dim in ("z", "y")  # neighbours in x are neighbours in memory
+    (loop,) = kernel.mainloops
+    assert loop.dim in ("z", "y")  # neighbours in x are neighbours in memory
     program = lower(bound, found)
     assert_backends_agree(bound, program)
     if have_nvrtc():
@@ -76,55 +76,55 @@ def test_a_kernel_takes_in_what_computes_what_it_reads() -> None:
 
 
 def named(bound: BoundPipeline) -> list[SlidingWindowSite]:
-    return list(places(bound, schedule_roots(bound, H200)))
+    return list(sliding_window_sites(bound, schedule_roots(bound, H200)))
 
 
-def test_places_that_differ_in_names_alone_are_searched_once() -> None:
+def test_sites_that_differ_in_names_alone_are_searched_once() -> None:
     bound = sweeps(planes=96, count=4)
     found = named(bound)
-    assert [p.members for p in found] == [("sweep_1",), ("sweep_2",), ("sweep_3",)]
-    shapes = [p.shape(bound) for p in found]
-    assert shapes[1] != shapes[0] and len(shapes[1]) == len(shapes[2])
+    assert [p.fused for p in found] == [("sweep_1",), ("sweep_2",), ("sweep_3",)]
+    signatures = [p.signature(bound) for p in found]
+    assert signatures[1] != signatures[0] and len(signatures[1]) == len(signatures[2])
     own = slider(bound)
     best = own.best(found[1])
     assert best is not None
-    same = own.best(SlidingWindowSite(found[1].root, found[1].members, found[1].inlined, (7,)), now=best.seconds / 2)
-    assert same is best  # what is known needs no search
+    same = own.best(SlidingWindowSite(found[1].root, found[1].fused, found[1].inlined, (7,)), now=best.seconds / 2)
+    assert same is best  # from the cache
 
 
-def test_nothing_is_looked_for_where_tiles_promise_nothing() -> None:
+def test_search_ends_where_tilings_of_one_step_are_too_slow() -> None:
     bound = sweeps(planes=96, count=6, clamped=True)
-    place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
-    best = slider(bound).best(place)
+    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.signature(bound) == q.signature(bound))
+    best = slider(bound).best(site)
     assert best is not None
     own = slider(bound)
-    assert own.best(place, now=best.seconds / (2 * HOPEFUL)) is None
-    found = own.best(alike, now=10 * best.seconds)  # the first place that is worth it, though not the first seen
+    assert own.best(site, now=best.seconds / (2 * REFINE_WITHIN)) is None
+    found = own.best(alike, now=10 * best.seconds)  # the first worthwhile site, though not the first one searched
     assert found is not None and rounded_cost(found.seconds) == rounded_cost(best.seconds)
     assert found.kernel.root_funcs == (alike.root.func,) and not kernel_violations(bound, found.kernel, H200)
-    again = own.best(place, now=10 * best.seconds)
+    again = own.best(site, now=10 * best.seconds)
     assert again is not None and again.kernel == best.kernel
 
 
-def test_a_place_that_cannot_walk_as_one_like_it_does_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Places are alike in what tiles depend on; which dimensions they may walk is asked of each."""
+def test_site_without_the_dimension_of_a_similar_site_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sites with equal signatures share tilings, but not the dimensions that a window can slide along."""
     bound = sweeps(planes=96, count=6, clamped=True)
     own = slider(bound)
-    place, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.shape(bound) == q.shape(bound))
-    best = own.best(place)
+    site, alike = next((p, q) for p, q in itertools.pairwise(named(bound)) if p.signature(bound) == q.signature(bound))
+    best = own.best(site)
     assert best is not None
-    walked = SlidingWindowSite.walked
+    sliding_dims = SlidingWindowSite.sliding_dims
 
     def elsewhere(self: SlidingWindowSite, bound: BoundPipeline) -> Iterator[tuple[str, frozenset[str]]]:
-        found = walked(self, bound)
-        return found if self != alike else (w for w in found if w[0] != best.tiled.walk.dim)
+        found = sliding_dims(self, bound)
+        return found if self != alike else (w for w in found if w[0] != best.tiled.direction.dim)
 
-    monkeypatch.setattr(SlidingWindowSite, "walked", elsewhere)
+    monkeypatch.setattr(SlidingWindowSite, "sliding_dims", elsewhere)
     assert own.best(alike) is None
 
 
 @pytest.mark.parametrize("broken", ["output", "update", "short", "read twice"])
-def test_where_nothing_can_slide(broken: str) -> None:
+def test_pipelines_without_sliding_windows(broken: str) -> None:
     volume, first, out = Input("volume", float32, 3), Func("first"), Func("out")
     first[z, y, x] = volume[z, y, x] + 1
     out[z, y, x] = first[z, y, x] + first[z + 1, y, x]
@@ -141,10 +141,10 @@ def test_where_nothing_can_slide(broken: str) -> None:
     bound = bind(Pipeline(outputs, name="broken"), {"volume": (66, 8, 64)})
     roots = schedule_roots(bound, H200)
     own = slider(bound)
-    assert all(own.best(p) is None for p in places(bound, roots))
+    assert all(own.best(p) is None for p in sliding_window_sites(bound, roots))
 
 
-def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
+def test_search_uses_sliding_windows_where_predicted_faster() -> None:
     bound = sweeps(planes=512, size=(512, 512))
     settings = SearchSettings(beam_size=2, passes=1, refine=0, max_inlined_calls=10)
     found = Beam(settings).search(bound, H200)
@@ -155,13 +155,13 @@ def test_the_search_takes_windows_where_they_are_predicted_to_pay() -> None:
     assert not PAPER.sliding_windows
 
 
-def test_numbers_of_steps_leave_blocks_that_are_no_border() -> None:
-    assert steps_of(512, 1) == [8, 16, 32, 64] and steps_of(512, 8) == [8]
-    assert steps_of(64, 4) == [2] and steps_of(15, 1) == []
+def test_step_counts_leave_interior_blocks() -> None:
+    assert step_counts_of(512, 1) == [8, 16, 32, 64] and step_counts_of(512, 8) == [8]
+    assert step_counts_of(64, 4) == [2] and step_counts_of(15, 1) == []
 
 
-def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
-    """The Func's only consumer is inlined in both of them."""
+def test_func_read_by_two_kernels_through_an_inlined_func_stays_at_root() -> None:
+    """The Func's only consumer is inlined in both kernels."""
     volume, first, between, second, out = Input("volume", float32, 3), *map(Func, ("first", "between", "second", "out"))
     first[z, y, x] = volume[z, y, x] + volume[z + 1, y, x]
     between[z, y, x] = first[z, y, x] * 2
@@ -173,7 +173,7 @@ def test_what_two_kernels_read_through_an_inlined_func_stays_at_root() -> None:
     first_root = root("first", "bz=65 by=8 bx=1 tx=64")
     apart = schedule(bound, *(kernel(bound, [r], (), ["between"]) for r in (first_root, *roots[1:])))
     assert not violations(bound, apart, H200)
-    assert not [p for p in places(bound, apart) if "first" in p.members]
+    assert not [p for p in sliding_window_sites(bound, apart) if "first" in p.fused]
     inside = kernel(bound, [roots[1]], [member(block("second", 3), "zyx", first="tx=64 sz=2")], ["between"])
     wrong = schedule(bound, inside, kernel(bound, [roots[2]], (), ["between"]))
     assert violations(bound, wrong, H200) == [

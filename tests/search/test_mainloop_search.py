@@ -1,4 +1,4 @@
-"""Reductions in steps that a search tries: where, with which tiles, and whether the results are right."""
+"""Mainloops in the search: sites, step lengths, tilings, and results that agree with the backends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel, Floats
 from autosched.search.explain import explain
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
-from autosched.search.refine.mainloop.mainloop_sites import places, steps_of
+from autosched.search.refine.mainloop.mainloop_sites import mainloop_sites, step_lengths
 from autosched.search.refine.mainloop.step_search import StepTilingSearch, TransferMode
 from autosched.search.refine.mainloop.step_tilings import points_loaded
 from autosched.search.settings import SearchSettings
@@ -41,7 +41,7 @@ def streamer(bound: BoundPipeline) -> MainloopSearch:
 
 
 def in_steps(bound: BoundPipeline) -> Schedule:
-    """Return the baseline schedule with every reduction in steps that may be."""
+    """Return the baseline schedule with a mainloop at every site."""
     roots = schedule_roots(bound, H200)
     found = streamer(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
     assert found is not None
@@ -50,26 +50,26 @@ def in_steps(bound: BoundPipeline) -> Schedule:
     return schedule
 
 
-def test_a_product_and_what_reads_it_may_be_one_kernel() -> None:
+def test_product_and_its_epilogue_are_one_site() -> None:
     bound = product(64, 96, 48)
-    (place,) = places(bound, schedule_roots(bound, H200))
-    assert (place.host.func, place.host.number, place.reader) == ("dot", 1, "out")
-    assert set(place.sources) == {"a", "b"} and len(place.kernels) == 2
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    assert (site.host.func, site.host.number, site.reader) == ("dot", 1, "out")
+    assert set(site.sources) == {"a", "b"} and len(site.kernels) == 2
 
 
-def test_sums_that_are_read_elsewhere_are_stored() -> None:
+def test_sums_read_at_other_points_are_materialised() -> None:
     a, dot, out = Input("a", float32, 2), Func("dot"), Func("out")
     r = RDom("r", k=32)
     dot[y, x] = 0.0
     dot[y, x] += a[y, x + r.k]
     out[y, x] = dot[y, 63 - x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64)), name="turned"), {"a": (64, 96)})
-    (place,) = places(bound, schedule_roots(bound, H200))
-    assert (place.host.func, place.reader, len(place.kernels)) == ("dot", None, 1)
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    assert (site.host.func, site.reader, len(site.kernels)) == ("dot", None, 1)
 
 
 def test_two_sums_with_one_reader() -> None:
-    """The first to gain takes the reader's kernel; the second is left as it is, and nothing is lost."""
+    """The first sum that gains replaces the reader's kernel; the second one is unchanged."""
     a, r = Input("a", float32, 2), RDom("r", k=256)
     some, squares, out = Func("some"), Func("squares"), Func("out")
     some[y, x] = squares[y, x] = 0.0
@@ -78,7 +78,7 @@ def test_two_sums_with_one_reader() -> None:
     out[y, x] = some[y, x] / squares[y, x]
     bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 96)), name="quotient"), {"a": (320, 352)})
     roots = schedule_roots(bound, H200)
-    one, other = places(bound, roots)
+    one, other = mainloop_sites(bound, roots)
     assert one.reader == other.reader == "out"
     assert set(one.kernels) & set(other.kernels)
     found = streamer(bound).improved(roots, dict.fromkeys(roots.kernels, 1.0))
@@ -89,7 +89,7 @@ def test_two_sums_with_one_reader() -> None:
     assert_backends_agree(bound, lower(bound, schedule))
 
 
-def test_scans_and_short_sums_are_left_alone() -> None:
+def test_scans_and_short_sums_are_no_sites() -> None:
     a, scan, out = Input("a", float32, 2), Func("scan"), Func("out")
     r = RDom("r", x=(1, 63))
     scan[y, x] = a[y, x]
@@ -97,7 +97,7 @@ def test_scans_and_short_sums_are_left_alone() -> None:
     short = RDom("short", k=5)
     out[y, x] = sum_over(scan[y, x] * a[y, x + short.k], over=short, name="few")
     bound = bind(Pipeline(out.over(y=(0, 16), x=(0, 64)), name="left"), {"a": (16, 80)})
-    assert list(places(bound, schedule_roots(bound, H200))) == []
+    assert list(mainloop_sites(bound, schedule_roots(bound, H200))) == []
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_scans_and_short_sums_are_left_alone() -> None:
 def test_steps_divide_the_reduction(app: str, expected: list[dict[str, int]]) -> None:
     one = get_app(app)
     bound = bind(one.build(), one.shapes(one.small_sizes))
-    (place,) = places(bound, schedule_roots(bound, H200))
-    assert [dict(terms) for terms in steps_of(bound.stage(*place.host))] == expected
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
+    assert [dict(terms) for terms in step_lengths(bound.stage(*site.host))] == expected
 
 
 @pytest.mark.parametrize("app", ["product", "sgemm", "conv_layer", "conv_layer_nchw"])
@@ -134,7 +134,7 @@ def test_results_are_right(app: str) -> None:
 
 
 class FewRegisters(AnalyticalModel):
-    """Finds dear what loads keep in registers, ``weight`` seconds each; cheap if that is negative."""
+    """Adds ``weight`` seconds for each register that holds loads; a negative weight favours such kernels."""
 
     weight = 1e-8
 
@@ -154,7 +154,7 @@ class ManyRegisters(FewRegisters):
 @pytest.mark.parametrize(("device", "model", "past"), [
     ("h200", FewRegisters, True), ("h200", ManyRegisters, False), ("t4", FewRegisters, False),
 ])  # fmt: skip
-def test_copies_go_past_registers_where_that_pays(device: str, model: type[FewRegisters], past: bool) -> None:
+def test_async_copies_are_used_where_predicted_faster(device: str, model: type[FewRegisters], past: bool) -> None:
     target, bound = get_target(device), product(161, 200, 48)
     roots = schedule_roots(bound, target)
     found = MainloopSearch(bound, target, model(target), SearchSettings()).improved(
@@ -168,7 +168,7 @@ def test_copies_go_past_registers_where_that_pays(device: str, model: type[FewRe
 
 
 def column_sums(rows: int, columns: int) -> BoundPipeline:
-    """Sums over the rows of an array: one row of copies is read at every step."""
+    """Return sums over the rows of an array: every step reads one row of the cache read."""
     a, total = Input("a", float32, 2), Func("total")
     r = RDom("r", y=rows)
     total[x] = 0.0
@@ -178,18 +178,18 @@ def column_sums(rows: int, columns: int) -> BoundPipeline:
 
 def test_steps_of_a_long_reduction() -> None:
     stage = column_sums(3 << 38, 64).stage("total", 1)
-    assert [dict(terms) for terms in steps_of(stage)] == [{"r.y": n} for n in (8, 16, 32)]
+    assert [dict(terms) for terms in step_lengths(stage)] == [{"r.y": n} for n in (8, 16, 32)]
 
 
 def searches(bound: BoundPipeline, *, shared: bool) -> list[StepTilingSearch]:
-    """Return all lengths and fillings with their tiles, those of one length with features in common or not."""
-    (place,) = places(bound, schedule_roots(bound, H200))
+    """Return a tiled search for each step length and transfer mode; those of one length share features or not."""
+    (site,) = mainloop_sites(bound, schedule_roots(bound, H200))
     found = []
-    for terms in steps_of(bound.stage(*place.host)):
+    for terms in step_lengths(bound.stage(*site.host)):
         same: StepTilingSearch | None = None
-        for how in TransferMode:
+        for transfer in TransferMode:
             like = same if shared else None
-            one = StepTilingSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), place, terms, how, like)
+            one = StepTilingSearch(bound, H200, AnalyticalModel(H200), SearchSettings(), site, terms, transfer, like)
             one.tile()
             same = same or one
             found.append(one)
@@ -197,15 +197,15 @@ def searches(bound: BoundPipeline, *, shared: bool) -> list[StepTilingSearch]:
 
 
 @pytest.mark.parametrize("bound", [product(161, 200, 48), column_sums(96, 4096)], ids=["product", "columns"])
-def test_all_that_is_refined_is_legal(bound: BoundPipeline) -> None:
-    found = [(search.how, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
-    assert {how for how, _ in found} == set(TransferMode)
-    for how, kernel in found:
+def test_refined_kernels_are_legal(bound: BoundPipeline) -> None:
+    found = [(search.transfer, s.kernel) for search in searches(bound, shared=True) for s in search.refined()]
+    assert {transfer for transfer, _ in found} == set(TransferMode)
+    for transfer, kernel in found:
         assert kernel_violations(bound, kernel, H200) == []
-        assert kernel.double_buffered is (how is not TransferMode.IN_STEP)
+        assert kernel.double_buffered is (transfer is not TransferMode.SINGLE_BUFFER)
 
 
-def test_fillings_that_share_features_cost_what_they_do_alone() -> None:
+def test_shared_features_do_not_change_costs() -> None:
     bound = product(161, 200, 48)
     for one, other in zip(searches(bound, shared=True), searches(bound, shared=False), strict=True):
         assert one.tiled == other.tiled
@@ -213,17 +213,17 @@ def test_fillings_that_share_features_cost_what_they_do_alone() -> None:
         assert known == expected
 
 
-def test_threads_load_no_more_ahead_than_they_hold() -> None:
+def test_double_buffered_loads_fit_in_registers() -> None:
     bound = product(161, 200, 48)
     for search in searches(bound, shared=True):
         among = search.roots
         search.tile(among)
-        loaded = points_loaded(search.evaluator, search.decider, search.structure, among)
+        loaded = points_loaded(search.evaluator, search.enumerator, search.structure, among)
         few = [p for p, n in zip(among, loaded, strict=True) if (n <= MAX_UNROLL).all()]
-        assert set(search.roots) == set(few if search.how is TransferMode.AHEAD else among)
+        assert set(search.roots) == set(few if search.transfer is TransferMode.DOUBLE_BUFFER else among)
 
 
-def test_a_beam_search_takes_steps_where_they_pay() -> None:
+def test_beam_search_uses_mainloops_where_predicted_faster() -> None:
     bound = product(1024, 1024, 1024)
     settings = SearchSettings(beam_size=2, passes=1, refine=0)
     found, without = (

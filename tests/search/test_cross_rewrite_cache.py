@@ -1,4 +1,4 @@
-"""What is known of kernels that are the same in several ways of computing a pipeline."""
+"""The cache of verdicts that the rewrites of one pipeline share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ H200, CPU = get_target("h200"), get_target("cpu")
 
 
 def chain(*, scale: float = 0.5, offset: int = 1, rows: int = 60) -> BoundPipeline:
-    """Bind three Funcs in a row, of which the second depends on what is given."""
+    """Bind a chain of three Funcs, of which the second depends on the arguments."""
     y, x, image = Var("y"), Var("x"), Input("image", float32, 2)
     twice, near, out = Func("twice"), Func("near"), Func("out")
     twice[y, x] = image[y, x] * 2.0
@@ -42,35 +42,35 @@ def chain(*, scale: float = 0.5, offset: int = 1, rows: int = 60) -> BoundPipeli
     [
         ({}, {"twice", "near", "out"}),
         ({"scale": 0.25}, {"twice", "out"}),
-        ({"offset": 2}, {"out"}),  # more of the first is needed
+        ({"offset": 2}, {"out"}),  # a larger region of the first is required
         ({"rows": 61}, set()),
     ],
 )
-def test_funcs_are_the_same_that_are_written_alike_over_one_region(changed: dict[str, Any], same: set[str]) -> None:
-    alike: CrossRewriteCache[None] = CrossRewriteCache()
-    one, two = alike.functions(chain()), alike.functions(chain(**changed))
+def test_funcs_with_equal_definitions_and_regions_have_equal_ids(changed: dict[str, Any], same: set[str]) -> None:
+    cache: CrossRewriteCache[None] = CrossRewriteCache()
+    one, two = cache.func_ids(chain()), cache.func_ids(chain(**changed))
     assert {name for name in one if one[name] == two[name]} == same
 
 
-def test_what_is_known_is_shared_where_all_funcs_of_a_kernel_are_the_same() -> None:
-    alike: CrossRewriteCache[list[int]] = CrossRewriteCache()
-    one, two = alike.functions(chain()), alike.functions(chain(scale=0.25))
+def test_kernels_share_values_where_all_their_funcs_are_equal() -> None:
+    cache: CrossRewriteCache[list[int]] = CrossRewriteCache()
+    one, two = cache.func_ids(chain()), cache.func_ids(chain(scale=0.25))
     alone = KernelSketch((StageId("out", 0),))
     fused = KernelSketch((StageId("out", 0),), inlined=frozenset({"near"}))
-    assert alike.shared(alone, one, first := [1]) is first
-    assert alike.shared(alone, two, [2]) is first
-    assert alike.shared(fused, one, third := [3]) is third
-    assert alike.shared(fused, two, fourth := [4]) is fourth
-    assert alike.shared(fused, one, [5]) is third
+    assert cache.shared(alone, one, first := [1]) is first
+    assert cache.shared(alone, two, [2]) is first
+    assert cache.shared(fused, one, third := [3]) is third
+    assert cache.shared(fused, two, fourth := [4]) is fourth
+    assert cache.shared(fused, one, [5]) is third
 
 
 def searched(
     views: list[BoundPipeline], target: Target
 ) -> list[tuple[KernelEvaluator, set[tuple[KernelSketch, Params]]]]:
-    """Search the ways of computing a pipeline; returns the evaluator of each with the kernels it was asked for."""
-    alike: CrossRewriteCache[Verdicts] = CrossRewriteCache()
+    """Search the rewrites of a pipeline; return the evaluator of each with the kernels it was requested to evaluate."""
+    cache: CrossRewriteCache[Verdicts] = CrossRewriteCache()
     found = [
-        RewriteSearch(v, target, analytical_model(target), SearchSettings(beam_size=4, passes=2), 0, alike)
+        RewriteSearch(v, target, analytical_model(target), SearchSettings(beam_size=4, passes=2), 0, cache)
         for v in views
     ]
     asked: dict[int, set[tuple[KernelSketch, Params]]] = {id(w.search.evaluator): set() for w in found}
@@ -89,7 +89,7 @@ def searched(
 
 @pytest.mark.parametrize("target", [H200, CPU], ids=["h200", "cpu"])
 @pytest.mark.parametrize("app", ["hist", "layer_norm", "standardize", "kernel_regression"])
-def test_what_ways_share_is_what_each_finds_by_itself(app: str, target: Target) -> None:
+def test_shared_verdicts_equal_those_of_each_rewrite_alone(app: str, target: Target) -> None:
     chosen = get_app(app)
     bound = bind(chosen.build(), chosen.shapes())
     views = fusion_rewrites(bound, target, SearchSettings())
@@ -104,22 +104,22 @@ def test_what_ways_share_is_what_each_finds_by_itself(app: str, target: Target) 
             found, expected = verdicts[params], alone.verdicts(structure)[params]
             if not np.isnan(found.cost):
                 assert np.array_equal(*all_comparable(np.array([[found.cost], [expected.cost]]))), structure
-            if not evaluator.uneven.get(structure):
+            if not evaluator.dynamic_reads.get(structure):
                 assert found.reason == expected.reason or np.isnan(found.cost), structure
     assert len(views) == 1 or shared > 10
 
 
-def test_ways_that_start_far_behind_get_no_further_passes() -> None:
+def test_rewrites_with_a_slow_first_pass_get_no_further_passes() -> None:
     chosen = get_app("hist")
     bound = bind(chosen.build(), chosen.shapes())
     settings = SearchSettings(beam_size=4, passes=4, refine=0)
 
     def passes(best: float) -> tuple[float, int]:
-        way = RewriteSearch(bound, H200, analytical_model(H200), settings, 0)
-        cost = way.cost_of_passes(None, best)
-        return cost, way.search.evaluator.counts.asked
+        rewrite = RewriteSearch(bound, H200, analytical_model(H200), settings, 0)
+        cost = rewrite.cost_of_passes(None, best)
+        return cost, rewrite.search.evaluator.counts.requested
 
-    whole, all_asked = passes(float("inf"))
-    assert passes(whole) == (whole, all_asked)
-    early, asked = passes(whole / 2)
-    assert asked < all_asked and early >= whole
+    whole, all_requested = passes(float("inf"))
+    assert passes(whole) == (whole, all_requested)
+    early, requested = passes(whole / 2)
+    assert requested < all_requested and early >= whole

@@ -1,4 +1,4 @@
-"""Scans over rows in searches: what they choose, what they predict, and that everything they make is right."""
+"""Scans over rows in searches: choices, predicted times, and results that agree with the backends."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_strategies_are_right(scan: Scan, strategy: str) -> None:
         (MOST_LAUNCHES + 2, 20_000, H200, ScanWalk.BLOCK),
     ],
 )
-def test_rows_decide_between_a_block_and_launches(rows: int, columns: int, target, walk: ScanWalk) -> None:
+def test_row_length_decides_between_one_block_and_launches(rows: int, columns: int, target, walk: ScanWalk) -> None:
     bound = seam(rows, columns)
     found = STRATEGIES["beam"].search(bound, target)
     assert walks(bound, found.best) == [walk]
     assert violations(bound, found.best, target) == []
 
 
-def test_blocks_have_images_of_their_own() -> None:
+def test_each_block_has_its_own_images() -> None:
     bound = batch(64, 40, 100)
     found = STRATEGIES["beam"].search(bound, H200).best
     assert walks(bound, found) == [ScanWalk.BLOCK]
@@ -83,12 +83,12 @@ def seconds(bound, kernel: Kernel, target=H200) -> float:
 
 
 @pytest.mark.parametrize("target", [H200, CPU], ids=lambda t: t.name)
-def test_launches_cost_as_often_as_there_are_steps(target) -> None:
+def test_launches_cost_once_per_step(target) -> None:
     few, many = (with_scan(seam(n + 1, 4000), f"rr.y={n} bx=125 tx=32").kernels[-1] for n in (10, 40))
     assert seconds(seam(41, 4000), many, target) == pytest.approx(4 * seconds(seam(11, 4000), few, target), rel=0.05)
 
 
-def test_steps_in_a_block_wait_for_no_launch() -> None:
+def test_steps_in_one_block_have_no_launch_cost() -> None:
     bound = seam(41, 96)
     block, launched = (with_scan(bound, t).kernels[-1] for t in ("bx=1 rr.y=40 tx=96", "rr.y=40 bx=3 tx=32"))
     assert LAUNCH_SECONDS < seconds(bound, block) < seconds(bound, launched)
@@ -98,7 +98,7 @@ def test_steps_in_a_block_wait_for_no_launch() -> None:
 @pytest.mark.parametrize(
     "text", ["bx=1 rr.y=8 tx=13", "rr.y=8 bx=4 tx=4", "bx=1 rr.y=8 sx=2 tx=7", "rr.y=8 bx=2 tx=4 sx=2"]
 )
-def test_kernels_are_described_and_built_again(text: str) -> None:
+def test_scan_kernels_convert_to_sketches_and_back(text: str) -> None:
     bound = seam()
     (kernel, *_) = with_scan(bound, text).kernels[-1:]
     view = with_one_step(bound)
@@ -111,7 +111,7 @@ def test_kernels_are_described_and_built_again(text: str) -> None:
     )
 
 
-def test_a_pipeline_without_scans_has_no_other_form() -> None:
+def test_pipeline_without_scans_is_unchanged() -> None:
     bound = bind(get_app("blur").build(), {"input": (66, 66)})
     assert with_one_step(bound) is bound
 
@@ -146,7 +146,7 @@ def test_the_simulated_device_counts_every_launch() -> None:
     assert launched.kernel_seconds[-1] > 5 * block.kernel_seconds[-1]
 
 
-def test_the_walk_is_read_off_the_loops() -> None:
+def test_scan_walk_follows_from_the_loops() -> None:
     bound = seam()
     scan = bound.stage("m", 1)
     texts = {"rr.y=8 sx=13": ScanWalk.THREAD, "bx=1 rr.y=8 tx=13": ScanWalk.BLOCK, "rr.y=8 bx=13": ScanWalk.LAUNCH}

@@ -1,4 +1,4 @@
-"""Searches raise the thresholds of Python's cycle collector for as long as they run."""
+"""Searches raise the thresholds of Python's garbage collector while they run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def usual_thresholds() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", ["one-shot", "samples"])
-def test_a_search_collects_rarely_and_leaves_the_thresholds_as_they_were(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_raises_gc_thresholds_and_restores_them(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     app = get_app("blur")
     bound = bind(app.build(), app.shapes(app.small_sizes), {})
     target = get_target("h200")
@@ -54,7 +52,7 @@ def test_a_search_collects_rarely_and_leaves_the_thresholds_as_they_were(
     assert gc.get_threshold() == USUAL
 
 
-def test_of_searches_side_by_side_the_last_one_sets_them_back() -> None:
+def test_last_concurrent_search_restores_thresholds() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -72,21 +70,21 @@ def test_of_searches_side_by_side_the_last_one_sets_them_back() -> None:
     assert gc.get_threshold() == USUAL
 
 
-def test_an_error_sets_them_back() -> None:
+def test_error_restores_thresholds() -> None:
     with pytest.raises(ValueError, match="any"), reduced_gc():
         raise ValueError("any")
     assert gc.get_threshold() == USUAL
 
 
 @pytest.mark.parametrize(("before", "during"), [((0, 10, 10), (0, 10, 10)), ((90_000, 5, 5), (90_000, 20, 100))])
-def test_who_wants_fewer_passes_still_gets_these(before: tuple[int, int, int], during: tuple[int, int, int]) -> None:
+def test_higher_thresholds_are_kept(before: tuple[int, int, int], during: tuple[int, int, int]) -> None:
     gc.set_threshold(*before)
     with reduced_gc():
         assert gc.get_threshold() == during
     assert gc.get_threshold() == before
 
 
-def test_what_a_search_has_made_is_not_looked_through_at_its_end() -> None:
+def test_objects_of_a_search_are_not_scanned_at_its_end() -> None:
     with reduced_gc():
         gc.collect()
         kept = [[i] for i in range(5_000)]  # the former thresholds would have the collector look at these
@@ -100,7 +98,7 @@ class _Cycle:
         self.me = self
 
 
-def test_what_searches_leave_behind_is_collected_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_garbage_of_searches_is_collected_by_a_later_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc_pause, "COLLECT_AFTER_S", 0.05)
     monkeypatch.setattr(gc_pause, "_RUNNING", gc_pause._Running())
     left: list[weakref.ref[_Cycle]] = []
@@ -113,7 +111,7 @@ def test_what_searches_leave_behind_is_collected_in_the_end(monkeypatch: pytest.
     assert left[0]() is None
 
 
-def test_a_collector_that_is_switched_off_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disabled_collector_stays_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc_pause, "COLLECT_AFTER_S", 0.0)
     gc.disable()
     try:
@@ -126,7 +124,7 @@ def test_a_collector_that_is_switched_off_stays_so(monkeypatch: pytest.MonkeyPat
         gc.enable()
 
 
-def test_what_somebody_wants_left_alone_stays_so() -> None:
+def test_frozen_objects_stay_frozen() -> None:
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()

@@ -1,4 +1,4 @@
-"""Funcs that threads compute once for each term of a reduction: where that is offered, and what it brings."""
+"""Producers computed once per reduction step: compute locations, and predicted gains."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def each_term(schedule: Schedule) -> list[str]:
     return [m.func for k in schedule.kernels for m in k.fused if k.is_per_reduction_step(m)]
 
 
-def test_what_is_read_at_the_terms_may_be_computed_for_each() -> None:
+def test_producer_that_varies_with_terms_has_a_per_step_location() -> None:
     bound = weighted()
     sums = KernelSketch((StageId("total"), StageId("total", 1)))
     expected = [("total.1", 0, False), ("total.1", 0, True), ("total.1", 1, False), ("total.1", 2, False)]
@@ -55,7 +55,7 @@ def test_what_is_read_at_the_terms_may_be_computed_for_each() -> None:
     assert places(bound, inside, "dot") == expected[:2]
 
 
-def test_what_is_the_same_for_all_terms_is_computed_outside_of_them() -> None:
+def test_producer_that_is_constant_over_terms_has_none() -> None:
     table, gain, total, out = Input("table", float32, 2), Func("gain"), Func("total"), Func("out")
     r, c = RDom("r", k=30), RDom("c", k=30)
     gain[y] = sum_over(table[y, c.k], over=c, name="whole") * 2
@@ -67,7 +67,7 @@ def test_what_is_the_same_for_all_terms_is_computed_outside_of_them() -> None:
     assert places(bound, sums, "gain") == [("total.1", 0, False), ("total.1", 1, False), ("total.1", 2, False)]
 
 
-def test_random_states_have_such_places() -> None:
+def test_random_states_have_per_step_locations() -> None:
     bound = weighted()
     states, found = states_of(bound), []
     for seed in range(12):
@@ -76,8 +76,8 @@ def test_random_states_have_such_places() -> None:
     assert len(found) > 2
 
 
-def test_weights_are_computed_for_each_term_where_that_is_faster() -> None:
-    """Lanes that share the samples compute a weight each; one after the other at root, all go through memory."""
+def test_weights_are_computed_per_step_where_predicted_faster() -> None:
+    """Lanes of a warp reduction compute one weight each; at root, all weights pass through global memory."""
     bound = kernel_regression(get_app("kernel_regression").default_sizes)
     found = Beam(SETTINGS).search(bound, H200).ranked[0]
     assert each_term(found.schedule) == ["distance"]
@@ -85,7 +85,7 @@ def test_weights_are_computed_for_each_term_where_that_is_faster() -> None:
     assert times[1] < 0.8 * times[0]
 
 
-def test_what_is_found_gives_the_interpreters_result() -> None:
+def test_per_step_schedules_agree_with_the_interpreter() -> None:
     app = get_app("kernel_regression")
     bound, inputs, found = kernel_regression(app.small_sizes), app.make_inputs(app.small_sizes), 0
     states = RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))

@@ -1,4 +1,4 @@
-"""Refinement: never dearer, legal, the same for a seed, within the time budget, and no dearer than the baseline."""
+"""Refinement: legal, deterministic, within the time budget, and never slower than its start or the baseline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REFINED = dataclasses.replace(PLAIN, refine=2)
 
 
 def apps(*names: str, long: tuple[str, ...]) -> list[object]:
-    """Return names of apps; long runs take those that are searched longest."""
+    """Return names of apps; those with the longest searches are for long runs only."""
     return [*names, *(pytest.param(name, marks=pytest.mark.fuzz) for name in long)]
 
 
@@ -59,7 +59,7 @@ def searched(bound: BoundPipeline, settings: SearchSettings = PLAIN) -> tuple[Ex
 @pytest.mark.parametrize(
     "name", apps("unsharp", "hist", "iir_blur", long=("bilateral_grid", "conv_layer", "max_filter"))
 )
-def test_refinement_never_makes_it_dearer(name: str) -> None:
+def test_refinement_never_raises_the_cost(name: str) -> None:
     bound = bound_app(name)
     plain = Beam(PLAIN).search(bound, H200)
     refined = Beam(REFINED).search(bound, H200, count=4)
@@ -71,7 +71,7 @@ def test_refinement_never_makes_it_dearer(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "share"), [("unsharp", 0.97), ("bilateral_grid", 0.97)])
-def test_it_makes_up_for_freezing(name: str, share: float) -> None:
+def test_refinement_compensates_for_freezing(name: str, share: float) -> None:
     bound = bound_app(name)
     frozen = Beam(dataclasses.replace(PLAIN, passes=3)).search(bound, H200)
     refined = Beam(dataclasses.replace(REFINED, passes=3)).search(bound, H200)
@@ -84,7 +84,7 @@ def test_the_same_seed_refines_to_the_same_schedules() -> None:
     assert first == again
 
 
-def test_every_state_it_returns_is_legal_and_costs_what_its_kernels_do() -> None:
+def test_returned_states_are_legal_and_cost_the_sum_of_their_kernels() -> None:
     bound = bound_app("unsharp")
     expander, found = searched(bound, dataclasses.replace(PLAIN, refine=1))
     refinement = Refinement(expander, lambda: False)
@@ -100,8 +100,8 @@ def test_every_state_it_returns_is_legal_and_costs_what_its_kernels_do() -> None
 
 
 @pytest.mark.parametrize("name", apps("sgemm", "hist", long=("bilateral_grid", "harris")))
-def test_it_starts_from_the_baseline_too(name: str) -> None:
-    """What it takes the baseline for is the baseline: the same kernels."""
+def test_baseline_is_a_starting_state(name: str) -> None:
+    """The state made from the baseline schedule has its kernels."""
     bound = bound_app(name)
     evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), REFINED)
     refinement = Refinement(Expander(evaluator, np.random.default_rng(0)), lambda: False)
@@ -131,19 +131,19 @@ def test_unusual_pipelines_are_refined_to_legal_schedules(name: str) -> None:
     assert violations(bound, found.best, H200) == []
 
 
-def test_a_spent_budget_ends_it() -> None:
+def test_spent_budget_ends_refinement() -> None:
     bound = bound_app("harris", small=True)
     expander, found = searched(bound)
-    asked = expander.evaluator.counts.asked
+    asked = expander.evaluator.counts.requested
     assert Refinement(expander, lambda: True).run(found) == []
     # The baseline alone is looked at once the budget is spent.
-    assert expander.evaluator.counts.asked - asked <= len(schedule_roots(bound, H200).kernels)
+    assert expander.evaluator.counts.requested - asked <= len(schedule_roots(bound, H200).kernels)
     cut = Beam().search(bound, H200, seconds=0.0)
     assert cut.cut_short
     assert violations(bound, cut.best, H200) == []
 
 
-def test_a_budget_that_ends_within_it_keeps_what_was_reached() -> None:
+def test_budget_that_ends_during_refinement_keeps_the_best_state() -> None:
     bound = bound_app("unsharp")
     expander, found = searched(bound, dataclasses.replace(PLAIN, refine=2))
     calls = iter(range(10**9))
@@ -153,20 +153,20 @@ def test_a_budget_that_ends_within_it_keeps_what_was_reached() -> None:
     assert next(calls) < 60  # it is asked again at every decision, and nothing is begun after
 
 
-def test_what_is_held_is_offered_alone() -> None:
-    """Following the decisions of a state leads to the state."""
+def test_pinned_decision_is_the_only_option() -> None:
+    """Applying the pinned decisions of a state results in the state."""
     expander, found = searched(bound_app("harris", small=True), dataclasses.replace(PLAIN, freeze=False))
-    decider = expander.decider
+    enumerator = expander.enumerator
     for state in found[:3]:
-        held = pinned_decisions(decider.places, state)
-        assert held.keys() == state.levels.keys()
+        pinned = pinned_decisions(enumerator.places, state)
+        assert pinned.keys() == state.levels.keys()
         again = State((), (), {}, 0.0, 0)
-        for decision in decider.decisions():
-            decider.prefetch([again], decision)
-            options = pinned_options(decider, again, decision, held[decision.func], members=True)
+        for decision in enumerator.decisions():
+            enumerator.prefetch([again], decision)
+            options = pinned_options(enumerator, again, decision, pinned[decision.func], fusion=True)
             assert len(options) == (decision.group is None or state.levels[decision.func] is Level.ROOT)
             if options:
-                again = decider.after(again, decision, options[0], costed=False)
+                again = enumerator.apply_option(again, decision, options[0], costed=False)
         assert kernels_of(again) == kernels_of(state)
 
 
@@ -174,15 +174,15 @@ def kernels_of(state: State) -> set[object]:
     return {(p.structure, p.params) for p in state.pieces}
 
 
-def test_a_window_leaves_other_kernels_alone() -> None:
+def test_neighbourhood_search_keeps_unaffected_kernels() -> None:
     expander, found = searched(bound_app("bilateral_grid"))
     state = found[0]
     assert len(state.pieces) > 2
     for window in neighbourhoods(expander.evaluator.bound, state):
-        open_ = affected_kernels(expander.decider.places, state, window)
+        open_ = affected_kernels(expander.enumerator.places, state, window)
         others = {(p.structure, p.params) for k, p in enumerate(state.pieces) if k not in open_}
         search = NeighbourhoodSearch(expander, state, window)
-        for decision in expander.decider.decisions():
+        for decision in expander.enumerator.decisions():
             search.decide(decision)
         best = search.best()
         if best is not None:
@@ -193,7 +193,7 @@ def test_a_window_leaves_other_kernels_alone() -> None:
             assert all(best.levels[n] == state.levels[n] for n in fixed)
 
 
-def test_windows_hold_every_func_once_with_its_neighbours() -> None:
+def test_each_func_has_one_neighbourhood_with_its_neighbours() -> None:
     bound = bound_app("harris", small=True)
     _, found = searched(bound)
     seen = list(neighbourhoods(bound, found[0]))
@@ -203,15 +203,15 @@ def test_windows_hold_every_func_once_with_its_neighbours() -> None:
 
 
 def places(structure: KernelSketch) -> KernelSketch:
-    """Return a structure with tiles that begin anywhere."""
+    """Return a sketch without tile alignments."""
     for spot in structure.spots:
         structure = with_alignment(structure, spot.func, None)
     return structure
 
 
-def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
+def test_retiling_never_raises_the_cost_and_changes_tiles_only() -> None:
     expander, found = searched(bound_app("unsharp"))
-    retiler = Retiler(expander.evaluator, expander.decider)
+    retiler = Retiler(expander.evaluator, expander.enumerator)
     for state in found[:4]:
         retiled = retiler.retiled(state)
         assert retiled.cost <= state.cost * (1 + 1e-9)
@@ -220,11 +220,11 @@ def test_other_tiles_are_never_dearer_and_change_nothing_else() -> None:
         assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
 
 
-def test_tiles_of_a_root_change_by_two_sizes_at_a_time_unless_none_is_near() -> None:
+def test_two_tile_sizes_of_a_root_change_at_once_unless_none_is_near() -> None:
     expander, found = searched(bound_app("unsharp"))
     piece = found[0].pieces[-1]
-    own = expander.decider.places.layout(piece.structure).root_serial.stop
-    retiler = Retiler(expander.evaluator, expander.decider)
+    own = expander.enumerator.places.layout(piece.structure).root_serial.stop
+    retiler = Retiler(expander.evaluator, expander.enumerator)
     odd = (*(n + 13 for n in piece.params[:own]), *piece.params[own:])  # no search tries such tiles
 
     def changed(params: tuple[int, ...], *, far: bool = False) -> list[int]:
@@ -238,7 +238,7 @@ def test_tiles_of_a_root_change_by_two_sizes_at_a_time_unless_none_is_near() -> 
 
 
 def test_rounds_are_bounded() -> None:
-    """No round, no search around the best; each further round may only add to what is looked at."""
+    """Zero rounds do not search neighbourhoods; each further round can only add candidates."""
     bound = bound_app("harris", small=True)
     kernels = [Beam(dataclasses.replace(PLAIN, refine=n)).search(bound, H200).counts.kernels for n in (0, 1, 2)]
     assert kernels[0] < kernels[1] <= kernels[2]

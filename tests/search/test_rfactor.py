@@ -1,4 +1,4 @@
-"""Which reductions a search tries in pieces, and that it takes them where they pay."""
+"""Rfactor and atomic updates in the search, and the portfolio of rewrites."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def histogram() -> Pipeline:
     return Pipeline([hist.over(b=(0, 256))], name="histogram")
 
 
-def test_pipelines_that_fill_the_device_stay_as_they_are() -> None:
-    """Of the suite at the papers' sizes only the histogram's counts are few, and the sums of our own three."""
+def test_pipelines_that_occupy_the_device_have_no_rfactor() -> None:
+    """At the papers' sizes, only the histogram and three of our own apps have reductions with few points."""
     views = [n for n in NAMES if len(rfactor_rewrites(Problem.app(n).bind(), H200)) > 1]
     assert views == ["hist", "layer_norm", "standardize", "kernel_regression"]
 
 
-def test_sums_that_round_are_shared_only_if_that_is_asked_for() -> None:
+def test_floating_point_atomics_are_opt_in() -> None:
     bound = Problem.app("bgu").bind()
     assert [len(rfactor_rewrites(bound, H200, atomics=a)) for a in ("none", "exact", "all")] == [1, 1, 2]
 
 
-def test_threads_share_what_scatters() -> None:
+def test_scatter_updates_get_atomic_rfactors() -> None:
     *_, view = rfactor_rewrites(bind(histogram(), {"image": (2560, 1536)}), H200)
     split, *_ = view.rfactors
     assert split.atomic and split.func == "hist"
@@ -75,8 +75,8 @@ def test_threads_share_what_scatters() -> None:
     )
 
 
-def test_a_histogram_is_accumulated_in_shared_memory() -> None:
-    """Each block has its own, which is much faster than any other way."""
+def test_histogram_bins_are_privatised_in_shared_memory() -> None:
+    """Each block has private bins, much faster than all other schedules."""
     bound = bind(histogram(), {"image": (1024, 768)})
     found = Beam(GREEDY_WITH_PIECES).search(bound, H200).ranked[0]
     without = Beam(GREEDY).search(bound, H200).ranked[0]
@@ -86,7 +86,7 @@ def test_a_histogram_is_accumulated_in_shared_memory() -> None:
     assert times[0] < times[1] / 3
 
 
-def test_what_threads_share_is_right() -> None:
+def test_atomic_updates_are_right() -> None:
     bound = bind(histogram(), {"image": (160, 256)})
     image = np.random.default_rng(3).integers(0, 256, (160, 256), dtype=np.uint8)
     for r in Beam(GREEDY_WITH_PIECES).search(bound, H200, count=3).ranked:
@@ -98,7 +98,7 @@ def test_what_threads_share_is_right() -> None:
 
 
 @pytest.mark.parametrize("target", [H200, CPU], ids=lambda t: t.name)
-def test_a_sum_is_cut_until_every_thread_has_little_to_do(target: autosched.Target) -> None:
+def test_sum_is_factored_until_threads_have_little_work(target: autosched.Target) -> None:
     whole, *others = rfactor_rewrites(bind(mean(), {"image": (2560, 1536)}), target)
     assert others
     for view in others:
@@ -108,7 +108,7 @@ def test_a_sum_is_cut_until_every_thread_has_little_to_do(target: autosched.Targ
         assert view.root_pipeline is whole
 
 
-def test_vectors_do_not_scatter() -> None:
+def test_cpu_scatter_updates_are_not_factored() -> None:
     assert len(rfactor_rewrites(bind(histogram(), {"image": (2560, 1536)}), CPU)) == 1
 
 
@@ -128,7 +128,7 @@ def test_the_search_takes_them_where_they_pay(make: object, dtype: type) -> None
 
 @pytest.fixture
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, BoundPipeline]]:
-    """What is searched by the following searches: greedily, or with all passes."""
+    """Record the rewrites that following searches search: greedily, or with all passes."""
     found: list[tuple[str, BoundPipeline]] = []
 
     class Noted(BeamSearch):
@@ -144,7 +144,7 @@ def searched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, BoundPipeline]]
     return found
 
 
-def test_no_further_way_is_tried_once_the_time_is_over(searched: list[tuple[str, BoundPipeline]]) -> None:
+def test_no_further_rewrite_is_searched_after_the_deadline(searched: list[tuple[str, BoundPipeline]]) -> None:
     bound = bind(mean(), {"image": (2560, 1536)})
     found = Beam().search(bound, H200, seconds=1e-3)
     assert searched == [("greedy", bound), ("passes", bound)] and found.cut_short
@@ -154,7 +154,7 @@ def test_no_further_way_is_tried_once_the_time_is_over(searched: list[tuple[str,
 
 
 @pytest.mark.parametrize("app", ["mean", "layer_norm", pytest.param("hist", marks=pytest.mark.fuzz)])
-def test_ways_that_are_left_out_are_slower(app: str, searched: list[tuple[str, BoundPipeline]]) -> None:
+def test_dropped_rewrites_are_slower(app: str, searched: list[tuple[str, BoundPipeline]]) -> None:
     settings = SearchSettings(beam_size=4, passes=2)
     one = None if app == "mean" else get_app(app)
     bound = bind(mean(), {"image": (2560, 1536)}) if one is None else bind(one.build(), one.shapes())
@@ -172,7 +172,7 @@ def test_ways_that_are_left_out_are_slower(app: str, searched: list[tuple[str, B
     assert min(alone) == pytest.approx(found.ranked[0].seconds)
 
 
-def test_only_the_best_way_is_finished_if_nothing_is_refined() -> None:
+def test_only_the_best_rewrite_is_finished_without_refinement() -> None:
     settings = SearchSettings(beam_size=4, passes=2, refine=0)
     bound, model = bind(mean(), {"image": (2560, 1536)}), analytical_model(H200)
     views = fusion_rewrites(bound, H200, settings)
@@ -185,7 +185,7 @@ def test_only_the_best_way_is_finished_if_nothing_is_refined() -> None:
     assert len(views) > 1 and found.ranked[0].seconds <= min(alone) * (1 + 1e-9)  # greedily first
 
 
-def test_every_kind_of_search_explains_itself() -> None:
+def test_every_strategy_has_an_explanation() -> None:
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=3, reuse=False)
     assert found.schedule.rfactors
     assert "total_part" in found._repr_html_()
@@ -193,8 +193,8 @@ def test_every_kind_of_search_explains_itself() -> None:
     assert again.text() == found.text()
 
 
-def test_the_best_of_several_ways_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever way of computing reductions is fastest, its report predicts its own kernels."""
+def test_best_of_several_rewrites_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report predicts the kernels of the fastest rewrite."""
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     found = autosched.schedule(mean(), {"image": SHAPE}, "h200", samples=4, top_k=4, measure="simulated")
     assert found.search_result is not None and found.search_result.evaluator is not None

@@ -1,4 +1,4 @@
-"""The search lets blocks compute what they read of a Func and store it for other kernels, where that saves time."""
+"""Materialised producers in the search: a reading kernel computes and stores a Func for further readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ H200 = get_target("h200")
 
 
 def two_readers(rows: int, columns: int) -> BoundPipeline:
-    """A Func that is dear to compute, that a second one reads around each point, and a third one mirrored."""
+    """Return an expensive Func with two readers: a stencil, and one that reads it mirrored."""
     image, base, near, out = Input("image", float32, 2), Func("base"), Func("near"), Func("out")
     base[y, x] = around(image.clamped(), y, x)
     near[y, x] = around(base, y, x)
@@ -51,7 +51,7 @@ def stored(schedule: Schedule) -> list[str]:
     return [m.func for k in schedule.kernels for m in k.fused if m.materialised]
 
 
-def test_a_small_image_is_computed_by_fewer_kernels() -> None:
+def test_small_images_are_computed_by_fewer_kernels() -> None:
     bound = two_readers(256, 384)
     without, before = best(bound, stores=False)
     found, after = best(bound, stores=True)
@@ -63,7 +63,7 @@ def test_a_small_image_is_computed_by_fewer_kernels() -> None:
     assert_backends_agree(bound, lower(bound, found))
 
 
-def test_searches_without_members_of_the_block_store_none() -> None:
+def test_nothing_is_materialised_without_locations_at_block() -> None:
     bound = two_readers(96, 128)
     settings = SearchSettings(beam_size=4, passes=1, locations=("inline",))
     evaluator = KernelEvaluator(bound, H200, analytical_model(H200), settings)
@@ -71,7 +71,7 @@ def test_searches_without_members_of_the_block_store_none() -> None:
     assert all(not stored(schedule) for schedule, _ in legal_schedules(evaluator, states))
 
 
-def test_a_reader_of_one_point_may_store_too() -> None:
+def test_pointwise_reader_can_materialise() -> None:
     """A kernel without dimensions has one thread in one block."""
     image, base, total, k = Input("image", float32, 1), Func("base"), Func("total"), RDom("k", k=5)
     base[x] = image[x] * 2.0 + 1.0
@@ -86,8 +86,8 @@ def test_a_reader_of_one_point_may_store_too() -> None:
         assert_backends_agree(bound, lower(bound, schedule))
 
 
-def test_tiles_on_a_diagonal_are_not_stored() -> None:
-    """One block loop moves several dimensions of what its blocks would store: no block owns a point."""
+def test_diagonal_tiles_are_not_materialised() -> None:
+    """One block loop moves several dimensions of the tile to store, so there is no tile ownership."""
     image, f, g = Input("image", float32, 2), Func("f"), Func("g")
     edge = image.clamped()
     f[y, x] = edge[y, x - 1] + edge[y, x + 1]

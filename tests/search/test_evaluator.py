@@ -1,4 +1,4 @@
-"""Verdicts of kernels: what is pruned before it is costed, and how costs are rounded."""
+"""Verdicts on kernels: pruning before costing, rounding of costs, and sampling."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def evaluator_of(name: str) -> KernelEvaluator:
 
 
 def candidates(evaluator: KernelEvaluator) -> Candidates:
-    """Return kernels of random states, each with more threads and more points of a thread, too."""
+    """Return kernels of random states, and variants with more threads and more points per thread."""
     found: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(evaluator.bound, 4):
         for p in state.pieces:
@@ -69,7 +69,7 @@ def test_pruning_before_costing_changes_no_verdict(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["unsharp", "bilateral_grid"])
-def test_features_of_some_candidates_are_those_among_all(name: str) -> None:
+def test_features_of_a_subset_equal_those_of_all_candidates(name: str) -> None:
     evaluator = evaluator_of(name)
     found = candidates(evaluator)
     models, params = list(found), [np.array(p) for p in found.values()]
@@ -87,10 +87,10 @@ def test_features_of_some_candidates_are_those_among_all(name: str) -> None:
     assert list(some.models) == [m for k, m in enumerate(models) if chosen[layout.batch.structure == k].any()]
 
 
-def test_tilings_alike_as_arrays_are_those_of_equal_layers() -> None:
-    decider = OptionEnumerator(evaluator_of("harris"))
-    (structure,) = decider.places.root_structures(decider.bound.funcs[decider.decisions()[0].func])
-    layout, tilings = decider.places.layout(structure), decider.tilings(structure)
+def test_tiling_buckets_agree_with_layer_keys() -> None:
+    enumerator = OptionEnumerator(evaluator_of("harris"))
+    (structure,) = enumerator.places.root_structures(enumerator.bound.funcs[enumerator.decisions()[0].func])
+    layout, tilings = enumerator.places.layout(structure), enumerator.tilings(structure)
     for depth in range(-1, 6):
         keys = [layer_key(PartialKernel(structure, p, tiled=True), layout, depth) for p in tilings]
         numbers: dict[object, int] = {}
@@ -98,23 +98,23 @@ def test_tilings_alike_as_arrays_are_those_of_equal_layers() -> None:
         assert tiling_buckets(np.array(tilings), layout, depth).tolist() == met
 
 
-def test_sampling_takes_the_first_legal_options_of_every_bucket() -> None:
-    """However many are evaluated ahead: as many as log2 of the bucket, in a random order, illegal ones passed over."""
+def test_sampling_accepts_legal_options_of_every_bucket() -> None:
+    """Sampling accepts log2 of each bucket in random order and skips illegal options, whatever the batches."""
     evaluator = evaluator_of("max_filter")
-    decider = OptionEnumerator(evaluator)
-    decision = next(d for d in decider.decisions() if d.group is not None)
-    (structure,) = decider.places.root_structures(evaluator.bound.funcs[decision.func])
-    options = TileOptions(decision.func, structure, decider.tilings(structure))
+    enumerator = OptionEnumerator(evaluator)
+    decision = next(d for d in enumerator.decisions() if d.group is not None)
+    (structure,) = enumerator.places.root_structures(evaluator.bound.funcs[decision.func])
+    options = TileOptions(decision.func, structure, enumerator.tilings(structure))
     legal = np.random.default_rng(1).random(len(options)) < 0.1
 
     class FewLegal(BucketTable):
-        """A table in which few options are legal."""
+        """A table with few legal options."""
 
-        def collect(self, fresh: Sequence[int], evaluator: KernelEvaluator) -> None:
-            super().collect(fresh, evaluator)
-            self.legal[list(fresh)] = legal[list(fresh)]
+        def record(self, missing: Sequence[int], evaluator: KernelEvaluator) -> None:
+            super().record(missing, evaluator)
+            self.legal[list(missing)] = legal[list(missing)]
 
-    sampler = BucketSampler(evaluator, decider, np.random.default_rng(0))
+    sampler = BucketSampler(evaluator, enumerator, np.random.default_rng(0))
     (chosen,) = run_search(evaluator, sampler._sampled([FewLegal(options)], [options], 0))
     order = np.argsort(np.random.default_rng(0).random(len(options)))
     expected = order[legal[order]][: int(math.log2(len(options)))]

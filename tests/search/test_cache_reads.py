@@ -1,4 +1,4 @@
-"""Copies of sources and aligned tiles that the search adds to complete states."""
+"""Cache reads and tile alignments that the search adds to complete states."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OUT, NEAR = StageId("out"), StageId("near")
 
 
 def wide() -> BoundPipeline:
-    """``near`` reads a column further right than ``out``; ``out`` reads 7 x 7 points of the input beside it."""
+    """``near`` reads one column further right than ``out``, which also reads 7 x 7 points of the input."""
     img, near, out = Input("img", float32, 2), Func("near"), Func("out")
     near[y, x] = img[y, x + 1] * 2.0
     far = img[y, x]
@@ -44,8 +44,8 @@ def wide() -> BoundPipeline:
 
 def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
     evaluator = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
-    decider = OptionEnumerator(evaluator)
-    return evaluator, CacheReadSearch(evaluator, decider, Retiler(evaluator, decider))
+    enumerator = OptionEnumerator(evaluator)
+    return evaluator, CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
 
 
 def state_with(evaluator: KernelEvaluator, structure: KernelSketch, params: tuple[int, ...]) -> State:
@@ -55,7 +55,7 @@ def state_with(evaluator: KernelEvaluator, structure: KernelSketch, params: tupl
     return State((PartialKernel(structure, params, tiled=True),), (cost,), levels, cost, 0)
 
 
-def test_a_source_that_is_read_often_is_copied() -> None:
+def test_source_with_many_loads_gets_a_cache_read() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
     plain = KernelSketch((OUT,), (), frozenset({"near"}))
@@ -72,7 +72,7 @@ def test_a_source_that_is_read_often_is_copied() -> None:
     assert stager.sources(piece.structure) == []
 
 
-def test_kernels_with_copies_cost_the_same_alone_and_beside_others() -> None:
+def test_kernels_with_cache_reads_cost_the_same_in_any_batch() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
     plain = KernelSketch((OUT,), (), frozenset({"near"}))
@@ -84,7 +84,7 @@ def test_kernels_with_copies_cost_the_same_alone_and_beside_others() -> None:
         assert again.known(structure, params) == evaluator.known(structure, params)
 
 
-def test_tiles_are_aligned_to_what_they_read() -> None:
+def test_tiles_are_aligned_to_their_sources() -> None:
     bound = wide()
     structure = KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),))
     model = Featurizer(bound, H200).model(structure)
@@ -97,17 +97,17 @@ def test_tiles_are_aligned_to_what_they_read() -> None:
     assert requests == [8 * 3, 8]  # a warp for each of 8 rows: one element, two, and one; or four at once
 
 
-def test_what_is_held_keeps_its_alignment() -> None:
+def test_pinned_decision_keeps_its_alignment() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
     structure = with_alignment(
         KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
     )
     state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
-    held = pinned_decisions(stager.decider.places, state)
+    pinned = pinned_decisions(stager.enumerator.places, state)
     root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
-    stager.decider.prefetch([root], decision)
-    (option,) = pinned_options(stager.decider, root, decision, held["near"], members=True)
+    stager.enumerator.prefetch([root], decision)
+    (option,) = pinned_options(stager.enumerator, root, decision, pinned["near"], fusion=True)
     assert option.added[0].structure.spots == structure.spots
     assert option.added[0].params == (8, 32, 1, 1, 8, 9)

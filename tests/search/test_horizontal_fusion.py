@@ -1,4 +1,4 @@
-"""Outputs that a search tries in one kernel, and whether the results are right."""
+"""Horizontal fusion in the search: groups of outputs, and results that agree with the backends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ y, x = Var("y"), Var("x")
 
 
 def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPipeline:
-    """Return three outputs, two of which read one image; the third one, too, with ``shift``, over another region."""
+    """Return three outputs, of which two read one image; with ``shift`` the third reads it over another region."""
     a, b = Input("a", float32, 2), Input("b", float32, 2)
     edge = a.clamped()
     across, down, other = Func("across"), Func("down"), Func("other")
@@ -36,7 +36,7 @@ def fields(rows: int = 60, columns: int = 70, *, shift: bool = False) -> BoundPi
 
 
 @pytest.mark.parametrize("shift", [False, True])
-def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
+def test_outputs_with_shared_sources_are_fused(shift: bool) -> None:
     bound = fields(shift=shift)
     first, joined = fusion_rewrites(bound, H200, SearchSettings(horizontal_fusion=True))
     assert first is bound and joined.fusions == (HorizontalFusion(("across", "down")),)
@@ -44,7 +44,7 @@ def test_outputs_that_read_the_same_are_tried_together(shift: bool) -> None:
     assert [name for name, _, _ in joined.output_components] == ["across", "other", "down"]
 
 
-def test_outputs_that_read_each_other_are_tried_together() -> None:
+def test_outputs_that_read_each_other_are_fused() -> None:
     a = Input("a", float32, 2)
     twice, more = Func("twice"), Func("more")
     twice[y, x] = a[y, x] * 2
@@ -55,7 +55,7 @@ def test_outputs_that_read_each_other_are_tried_together() -> None:
     assert joined.fusions == (HorizontalFusion(("twice", "more")),)
 
 
-def test_who_does_not_want_it_gets_none() -> None:
+def test_horizontal_fusion_is_off_by_default() -> None:
     bound = fields()
     assert fusion_rewrites(bound, H200, PAPER) == fusion_rewrites(bound, H200, SearchSettings()) == [bound]
     assert fusion_rewrites(bound, get_target("cpu"), SearchSettings(horizontal_fusion=True)) == [bound]
@@ -72,7 +72,7 @@ def test_apps(app: str, together: list[int]) -> None:
     assert [len(j.funcs) for v in views[1:] for j in v.fusions] == together
 
 
-def test_a_beam_search_computes_them_together_where_that_is_faster() -> None:
+def test_beam_search_fuses_outputs_where_predicted_faster() -> None:
     bound = fields(2000, 2100)
     settings = SearchSettings(beam_size=2, passes=1, horizontal_fusion=True)
     found = Beam(settings).search(bound, H200)
