@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from autosched.analysis.bound_pipeline import BoundStage
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.comparisons import decide
 from autosched.lang.expr import COMPARISONS, Binary, Expr, Load, Select, Unary, walk
 
 
@@ -55,23 +56,8 @@ def _decided(e: Expr, stage: BoundStage, inside: Mapping[str, ix.Index]) -> bool
         case Binary() if e.op in COMPARISONS and e.a.weak and e.b.weak and e.a.dtype.kind == "i":
             a, b = (ix.substitute(stage.index_of(i), inside) for i in (e.a, e.b))
             lo, hi = ix.interval(ix.sub(a, b))
-            always = {
-                "lt": hi < 0,
-                "le": hi <= 0,
-                "gt": lo > 0,
-                "ge": lo >= 0,
-                "eq": lo == hi == 0,
-                "ne": lo > 0 or hi < 0,
-            }
-            never = {
-                "lt": lo >= 0,
-                "le": lo > 0,
-                "gt": hi <= 0,
-                "ge": hi < 0,
-                "eq": lo > 0 or hi < 0,
-                "ne": lo == hi == 0,
-            }
-            return True if always[e.op] else False if never[e.op] else "mixed"
+            outcome = decide(e.op, lo, hi)
+            return "mixed" if outcome is None else outcome
         case Binary() if e.op in ("and", "or"):
             sides = {_decided(e.a, stage, inside), _decided(e.b, stage, inside)}
             if (e.op == "or") in sides:
