@@ -109,9 +109,9 @@ class FeatureAssembler:
         blocks = self.geometry.blocks[self.batch.nests.candidate]
         serial = nests.serial.prod(axis=1)
         times = nests.times
-        scattered = kinds["terms_shared"].any(axis=1)  # it does not walk the dimensions that it scatters in
+        scattered = kinds["over_terms"].any(axis=1)  # it does not walk the dimensions that it scatters in
         inside = np.where(scattered, nests.covered.prod(axis=1), nests.extents.prod(axis=1))
-        written = kinds["written"] * np.where(self._over_lanes(), kinds["sizes"], 1).prod(axis=1)
+        written = kinds["written_points"] * np.where(self._over_lanes(), kinds["sizes"], 1).prod(axis=1)
         region = np.where(root, written, inside)
         produced = np.where(thread, serial, nests.active.prod(axis=1) * serial * np.where(root, blocks, 1))
         realizations = self._realizations()
@@ -123,7 +123,7 @@ class FeatureAssembler:
         put("points_computed_total", region * red * realizations)
         put("points_computed_minimum", written * red)
         put("innermost_loop_extent", serial * red)
-        put("innermost_pure_loop_extent", np.where(kinds["within"] > 0, nests.serial, 1).prod(axis=1))
+        put("innermost_pure_loop_extent", np.where(kinds["inside_reductions"] > 0, nests.serial, 1).prod(axis=1))
         put("unrolled_loop_extent", np.where(np.asarray(is_unrolled(serial)) & (red == 1), serial, 1))
         put("inner_parallelism", np.where(root, blocks, 1))
         put("outer_parallelism", np.where(root, 1, blocks))
@@ -134,7 +134,7 @@ class FeatureAssembler:
         alike = self._points_of_thread() * inside  # once for all terms
         for unit, name in enumerate(("float", "double", "integer", "special")):
             evaluated = evaluations * kinds["operations"][:, unit]
-            put(f"{name}_operations_per_block", evaluated + alike * kinds["combined"][:, unit])
+            put(f"{name}_operations_per_block", evaluated + alike * kinds["combine_operations"][:, unit])
         put("shuffles_per_block", self._shuffles())
         put("split_reduction_factor", np.where(self._over_lanes(), nests.threads, 0).max(axis=1))
 
@@ -156,14 +156,14 @@ class FeatureAssembler:
     def _over_lanes(self) -> Bools:
         """Return which loops of a nest are over lanes that share terms, ``bool[R, D]``."""
         kinds = self.geometry.nests.kinds
-        found: Bools = (kinds["lanes"] > 0) & (kinds["walked"] > 0)
+        found: Bools = (kinds["lanes"] > 0) & (kinds["looped"] > 0)
         return found
 
     def _shuffles(self) -> Ints:
         """Return how many times the warps of a block exchange something between their lanes, ``int64[R]``."""
         nests = self.geometry.nests
         points = -(-nests.points // nests.threads)
-        found: Ints = points.prod(axis=1) * (self.warps.regular + self.warps.tail) * nests.kinds["exchanged"]
+        found: Ints = points.prod(axis=1) * (self.warps.regular + self.warps.tail) * nests.kinds["shuffles"]
         return found
 
     def _realizations(self) -> Ints:
@@ -178,15 +178,15 @@ class FeatureAssembler:
         level, size, fastest = kinds["level"], kinds["bytes"], kinds["fastest"]
         rows, has = np.arange(len(level)), kinds["fastest"] >= 0
         root = level == ROOT
-        along = np.where(root, kinds["whole_fastest"], np.where(has, nests.extents[rows, fastest], 1))
+        along = np.where(root, kinds["func_fastest"], np.where(has, nests.extents[rows, fastest], 1))
         lanes = self._over_lanes()  # of which one has the result of all
-        region = np.where(root, kinds["whole"], np.where(lanes, 1, nests.extents).prod(axis=1)) * size
+        region = np.where(root, kinds["func_points"], np.where(lanes, 1, nests.extents).prod(axis=1)) * size
         put("bytes_at_realization", region)
         put("bytes_at_production", region)
-        put("bytes_at_root", kinds["whole"] * size)
+        put("bytes_at_root", kinds["func_points"] * size)
         put("innermost_bytes_at_realization", along * size)
         put("innermost_bytes_at_production", along * size)
-        put("innermost_bytes_at_root", kinds["whole_fastest"] * size)
+        put("innermost_bytes_at_root", kinds["func_fastest"] * size)
         points = np.where(lanes, 1, nests.points).prod(axis=1)
         in_block = np.where(level == THREAD, region * self.warps.threads, points * size)
         inner = np.where(has, nests.points[rows, fastest], 1) * size
@@ -230,7 +230,7 @@ class FeatureAssembler:
         # Overlaps are not known, so what many small regions read is bounded by the array they lie in.
         by_kernel = np.minimum(whole * size * self._realizations()[reader], available)
         put("unique_global_bytes_read_by_kernel", summed(by_kernel, outside))
-        put("unique_input_bytes_read_by_kernel", summed(by_kernel, outside & (kinds["outside"] > 0)))
+        put("unique_input_bytes_read_by_kernel", summed(by_kernel, outside & (kinds["is_input"] > 0)))
         if not put.wants(*READS):
             return
         elements, lines = boxes.read(nests.points[reader], reach, reductions)
@@ -285,7 +285,7 @@ class FeatureAssembler:
         put("max_block_occupancy", (running / target.max_blocks_per_sm)[candidate])
         put("resident_blocks", resident[candidate])
         static = self.geometry.nests.kinds
-        written = static["written"] * static["bytes"]
+        written = static["written_points"] * static["bytes"]
         stored = self.batch.nests.take([p.stored for p in self.batch.plans]) > 0
         put("global_bytes_written_by_kernel", written * (~nested | stored))
         put("live_out_bytes", written * stored)

@@ -144,7 +144,7 @@ class BatchAccesses:
         inside = np.cumprod(serial[:, ::-1], axis=1)[:, ::-1]  # points of each loop and those inside it
         bytes_ = np.abs(self.point_bytes)
         along = (serial > 1) & (bytes_ > 0) & (bytes_ <= MAX_VECTOR_BYTES)
-        held = self.nests.kinds["held"][self.batch.readers]
+        held = self.nests.kinds["register_blocked"][self.batch.readers]
         return np.asarray((is_unrolled(inside, held[:, None]) | ~along).all(axis=1))
 
     def _straight(self, aligned: Ints) -> Bools:
@@ -184,7 +184,7 @@ class BatchAccesses:
         ]
         phases = self.strides % SECTOR_BYTES * kinds["phased"][:, None]
         # the nest's own key has a factor of its own; rests and phases are of fixed width
-        columns = [nest[:, None], kinds["entries"][:, None], self.rest, phases]
+        columns = [nest[:, None], kinds["cache_class"][:, None], self.rest, phases]
         if pool.vectors:
             columns += [aligned[:, None], np.where(joins, lead, 0)[:, None], np.where(joins[:, None], self.strides, 0)]
         keys = hash_rows(columns, KEY_COLUMNS)

@@ -40,7 +40,7 @@ class Boxes:
         factors = np.abs(kinds["coefficients"]).reshape(len(kinds["rank"]), -1, dims)
         rank = np.arange(factors.shape[1])
         fastest = rank == kinds["rank"][:, None] - 1
-        return cls(factors, kinds["spread"], kinds["quotient"], kinds["known"] > 0, fastest, kinds["count"])
+        return cls(factors, kinds["spread"], kinds["quotient"], kinds["affine_dims"] > 0, fastest, kinds["count"])
 
     def read(self, extents: Ints, reach: Ints | int, reductions: Ints | int) -> tuple[Ints, Ints]:
         """Return the elements and the rows that are read, ``int64[N]`` each.

@@ -51,8 +51,7 @@ from autosched.featurize.accesses.warp_transactions import (
     warps_of_block,
 )
 from autosched.featurize.regions.memory_kinds import GLOBAL, REGISTER
-from autosched.featurize.regions.nest_arrays import Bools, Ints
-from autosched.featurize.regions.nest_geometry import AXES
+from autosched.featurize.regions.nest_arrays import AXES, Bools, Ints
 from autosched.featurize.tables.descriptor_tables import BLOCK
 
 Floats = NDArray[np.float64]
@@ -158,8 +157,8 @@ def traffic(
     if len(stored):
         exact[stored] = False
         _share_tiles(sums, accesses, blocks, stored)
-    again = np.where(promoted[reader], kinds["touched"], nests.kinds["reductions"][reader])
-    sums *= np.where(kinds["repeats"] > 0, again, 1)
+    again = np.where(promoted[reader], kinds["promoted_times"], nests.kinds["reductions"][reader])
+    sums *= np.where(kinds["accumulates"] > 0, again, 1)
     return MemoryTraffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], sums[5], sums[6], exact)
 
 

@@ -91,7 +91,7 @@ class IndexCode:
         if len(divided):
             here = rows[divided]
             unfolded[divided] = self._unfolded(here)
-            chosen = (kinds["quotient"][here] > 1) | (kinds["known"][here] == 0)
+            chosen = (kinds["quotient"][here] > 1) | (kinds["affine_dims"][here] == 0)
             different = self._different(here, copies[divided])
             found[divided] += runs[divided] * self._unshared(here, chosen, different, unfolded[divided])
         clamped = np.flatnonzero((kinds["clamped"][rows] > 0).any(axis=1))
@@ -107,7 +107,7 @@ class IndexCode:
 
     def _unfolded(self, rows: Ints) -> Ints:
         """Return the instructions of divisions and the like in each index of some groups, ``int64[N]``."""
-        quotient, known = self.accesses.kinds["quotient"][rows], self.accesses.kinds["known"][rows] > 0
+        quotient, known = self.accesses.kinds["quotient"][rows], self.accesses.kinds["affine_dims"][rows] > 0
         shifts = (quotient & (quotient - 1)) == 0
         cost = np.where(known, np.where(quotient == 1, 0, np.where(shifts, 1, OF_DIVISION)), OF_OTHER)
         return np.asarray(cost.sum(axis=1))
@@ -119,10 +119,10 @@ class IndexCode:
         """
         a, kinds = self.accesses, self.accesses.kinds
         serial = a.nests.serial[a.batch.readers[rows]]
-        moved = kinds["moved"][rows].reshape(len(rows), kinds["known"].shape[1], -1)
+        moved = kinds["moved_by"][rows].reshape(len(rows), kinds["affine_dims"].shape[1], -1)
         points = np.where(moved.any(axis=1), serial, 1).prod(axis=1, dtype=np.float64)
-        unknown = (kinds["known"][rows] == 0).any(axis=1)
-        alone = unknown & ~((kinds["quotient"][rows] > 1) & (kinds["known"][rows] > 0)).any(axis=1)
+        unknown = (kinds["affine_dims"][rows] == 0).any(axis=1)
+        alone = unknown & ~((kinds["quotient"][rows] > 1) & (kinds["affine_dims"][rows] > 0)).any(axis=1)
         return np.where(alone, np.minimum(copies, points), copies)
 
     def _unshared(self, rows: Ints, chosen: Bools, copies: Floats, unfolded: Ints) -> Floats:

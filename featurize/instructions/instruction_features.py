@@ -45,8 +45,8 @@ def compiled_code(
     at_border = border[candidate]
     code = IndexCode(geometry, accesses, loops, moving, cost.per_thread, border)
     instructions, combined = _of_warps(geometry, warps, evaluated)
-    integers = nests.kinds["integers"]
-    exchanges = nests.kinds["exchanged"] / np.maximum(nests.kinds["components"], 1)
+    integers = nests.kinds["integer_instructions"]
+    exchanges = nests.kinds["shuffles"] / np.maximum(nests.kinds["components"], 1)
     sectors, of_stretch = distinct_sectors(geometry, accesses, cost, loops, moving)
     loads, stores, requests = _border_traffic(geometry, accesses, cost)
     from_global, from_shared = _links(accesses, cost, len(nests.low))
@@ -68,7 +68,7 @@ def float_instructions(geometry: Geometry, warps: Warps, evaluated: Ints) -> Flo
         evaluated: ``int64[R]``, points of THREAD Members that a thread evaluates, shared ones once.
     """
     instructions, combined = _of_warps(geometry, warps, evaluated)
-    return np.asarray(instructions * geometry.nests.kinds["floats"] + combined[:, FLOAT], np.float64)
+    return np.asarray(instructions * geometry.nests.kinds["float_instructions"] + combined[:, FLOAT], np.float64)
 
 
 def _of_warps(geometry: Geometry, warps: Warps, evaluated: Ints) -> tuple[Floats, Floats]:
@@ -80,7 +80,7 @@ def _of_warps(geometry: Geometry, warps: Warps, evaluated: Ints) -> tuple[Floats
     within = (nests.points / nests.threads).prod(axis=1)
     points = np.where(nests.kinds["level"] == THREAD, evaluated, within) * nests.kinds["reductions"]
     running = warps.regular + warps.tail
-    return points * running, within[:, None] * running[:, None] * nests.kinds["combined"]
+    return points * running, within[:, None] * running[:, None] * nests.kinds["combine_operations"]
 
 
 def _links(accesses: BatchAccesses, cost: MemoryTraffic, nests: int) -> tuple[Floats, Floats]:

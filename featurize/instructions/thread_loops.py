@@ -57,17 +57,17 @@ class Loops:
         """
         nests, kinds = geometry.nests, geometry.nests.kinds
         tile, terms = nests.serial.prod(axis=1), kinds["terms"]
-        written = np.asarray(is_unrolled(tile, kinds["held"])) | (kinds["level"] == THREAD)
+        written = np.asarray(is_unrolled(tile, kinds["register_blocked"])) | (kinds["level"] == THREAD)
         around = nests.loops[:, :, 0] + 1
         own = np.concatenate([terms, nests.serial], axis=1)
         told = np.repeat(written[:, None], own.shape[1], axis=1)
-        reduced = np.asarray(unrolls_reduction(tile, terms.astype(np.float64).prod(axis=1), kinds["held"]))
+        reduced = np.asarray(unrolls_reduction(tile, terms.astype(np.float64).prod(axis=1), kinds["register_blocked"]))
         told[:, : terms.shape[1]] &= reduced[:, None]
-        code = kinds["size"].astype(np.float64) * tile
+        code = kinds["code_size"].astype(np.float64) * tile
         nested = np.flatnonzero(hosts != np.arange(len(hosts)))
         within = np.where(reduces, 1, around).astype(np.float64).prod(axis=1) * code
         np.add.at(code, hosts[nested], within[nested])
-        inner = _Order.of(kinds["nested"])
+        inner = _Order.of(kinds["loop_order"])
         ordered, told = inner.apply(own), inner.apply(told)
         holding = np.zeros(ordered.shape, bool)
         kept, size, blocked = _kept(ordered, told, code / tile, holding)
@@ -113,9 +113,9 @@ class Loops:
         nests, reader, dims = accesses.nests, accesses.batch.readers, accesses.point_bytes != 0
         d = nests.low.shape[1]
         found: Bools = self.kept[reader]
-        around = found.shape[1] - d - accesses.kinds["summed"].shape[1]
+        around = found.shape[1] - d - accesses.kinds["moving_reductions"].shape[1]
         found[:, -d:] &= dims
-        found[:, around:-d] &= accesses.kinds["summed"] > 0
+        found[:, around:-d] &= accesses.kinds["moving_reductions"] > 0
         if around:
             moves = np.abs(nests.loops[:, :, 1 : 1 + d])[reader]
             found[:, :around] &= np.matmul(moves, dims[:, :, None].astype(np.int64))[:, :, 0] != 0

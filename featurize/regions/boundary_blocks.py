@@ -26,7 +26,7 @@ def border_share(geometry: Geometry, accesses: BatchAccesses) -> Floats:
         accesses: What they access.
     """
     nests, batch = geometry.nests, accesses.batch
-    moved = (nests.kinds["walked"] > 0) & (nests.onward > 0)
+    moved = (nests.kinds["looped"] > 0) & (nests.onward > 0)
     blocks = np.where(moved, -(-_extents(nests) // np.maximum(nests.onward, 1)), 1)
     at_ends = np.where(_clamped_dims(accesses), 2, _cut_off(nests))
     inside = np.where(moved, np.maximum(1 - at_ends / np.maximum(blocks, 1), 0), 1.0)
@@ -51,7 +51,7 @@ def guards(geometry: Geometry, accesses: BatchAccesses) -> tuple[Ints, Ints]:
     """
     nests, kinds = geometry.nests, geometry.nests.kinds
     d = nests.low.shape[1]
-    walked = kinds["walked"] > 0
+    walked = kinds["looped"] > 0
     carried = -(-nests.covered // nests.serial) * nests.serial > nests.points
     nested = (nests.limits < nests.serial[:, None, :]).any(axis=1)
     inside = kinds["level"] == THREAD

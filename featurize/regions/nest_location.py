@@ -36,7 +36,7 @@ class NestLocation(NamedTuple):
         """Return the positions of a nest's dimensions in the order of threadIdx.x, y, z."""
         return [dims.index(d) for d in thread_order(bound, self.stage.func, dims, self.order.threads)]
 
-    def nested(self, bound: BoundPipeline, dims: Sequence[str], width: int) -> list[int]:
+    def loop_order(self, bound: BoundPipeline, dims: Sequence[str], width: int) -> list[int]:
         """Return the positions of a nest's loops inside a thread from the outermost on.
 
         Positions are those of `reduction_extents`, followed by ``width`` for the nest's dimensions.
@@ -49,7 +49,7 @@ class NestLocation(NamedTuple):
         absent = [k for k in range(MOST_REDUCTIONS + width) if k not in inner]
         return list(dict.fromkeys([*(k for k in absent if k < MOST_REDUCTIONS), *inner, *absent]))
 
-    def within(self, bound: BoundPipeline, dims: Sequence[str]) -> list[int]:
+    def inside_reductions(self, bound: BoundPipeline, dims: Sequence[str]) -> list[int]:
         """Return of each dimension whether its points lie inside all reductions, 0 or 1."""
         inner = inner_order(bound.stage(self.stage.func, self.stage.number), dims, self.order.inner)
         terms = [k for k, name in enumerate(inner) if name not in dims]
