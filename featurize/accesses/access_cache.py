@@ -11,6 +11,7 @@ from autosched.featurize.accesses.offset_tables import UniqueAccesses
 from autosched.featurize.regions.nest_arrays import Bools, Ints
 from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.featurize.tables.growable_table import GrowableArray
+from autosched.featurize.tables.padding import pad_columns
 from autosched.featurize.tables.unique import unique_inverse
 
 
@@ -74,12 +75,6 @@ class UniqueAccessCache:
         self.times.extend(e.times)
         self.width.extend(e.width)
         self.full.extend(e.full)
-        self.remainders.extend(_wide(e.remainders, self.kinds.ranks))
+        self.remainders.extend(pad_columns(e.remainders, (self.kinds.ranks,)))
         self.first.extend(at + np.cumsum(count) - count)
         return self.length.extend(count)
-
-
-def _wide(values: Ints, width: int) -> Ints:
-    found = np.zeros((len(values), width), np.int64)
-    found[:, : values.shape[1]] = values
-    return found

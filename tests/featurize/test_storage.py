@@ -62,7 +62,7 @@ def test_threads_of_each_nest_cover_its_points() -> None:
     for drawn in drawn_kernels("harris", 4):
         geometry = drawn.featurizer.model(drawn.piece.structure).geometry(drawn.params)
         for nest in geometry.nests:
-            if nest.around is None:
+            if nest.level is not Level.THREAD:
                 covered = nest.serial * (nest.threads - 1) + nest.partial
                 assert covered.tolist() == nest.points.tolist()
             assert (geometry.active[geometry.nests.index(nest)] <= geometry.block).all()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.tables.descriptor_tables import THREAD
+from autosched.featurize.tables.padding import pad_columns
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.featurize.tables.unique import unique_inverse, unique_rows
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
@@ -149,26 +150,26 @@ def lane_rows(found: BatchEvaluation, work_of: Callable[[SketchFeaturizer], CpuK
         work, spared, all_shared = along(lane)
     straight = (np.bincount(carrier, minlength=len(rows)) == 1) & ~inside & ~bare & ~unrolled & (lanes > 1)
     apart = serial * np.maximum(work[:, FIELD["unit"]] > 0, work[:, FIELD["stride"]])
-    depths = np.concatenate([_padded(w.depths, dims) for w in works])[batch.nests.flat]
+    depths = np.concatenate([pad_columns(w.depths, (dims,)) for w in works])[batch.nests.flat]
     row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, lane)
     iterations = np.where(straight & (apart <= MAX_VECTOR_STEP), iterations, 1)
     together, less = _taken_together(works, np.stack([structure, local]), (lane, row), iterations)
     lost = _lost(works, np.stack([structure, local, lane, row], axis=1), together)
-    borders = np.concatenate([_padded(w.borders, dims) for w in works])[batch.nests.flat]
+    borders = np.concatenate([pad_columns(w.borders, (dims,)) for w in works])[batch.nests.flat]
     count = found.geometry.count[candidate]
     inner = np.maximum(count - borders, 0)
-    walked_by = np.concatenate([_padded(w.walked_by, dims) for w in works])[batch.nests.flat]
+    walked_by = np.concatenate([pad_columns(w.walked_by, (dims,)) for w in works])[batch.nests.flat]
     root_lane = walked_by[carrier, lane] - 1  # the root's dimension that the lanes go along; -1 for none
     # Where no block lies between the ends, code for the others is told apart by the remaining dimensions alone.
     told = (inner > 0) | (np.arange(dims) == root_lane[:, None])
     middle = np.where(told, inner / count, 1.0).prod(axis=1)
-    sizes = np.concatenate([_padded(w.sizes, dims) for w in works])[batch.nests.flat]
+    sizes = np.concatenate([pad_columns(w.sizes, (dims,)) for w in works])[batch.nests.flat]
     tile = found.geometry.tile[candidate]
     at = rows, root_lane
     is_cut = (root_lane >= 0) & (sizes[at] > 0) & (count[at] * tile[at] > sizes[at])
     cut = is_cut / count[at]
     filled = np.where(is_cut, (sizes[at] - (count[at] - 1) * tile[at]) / tile[at], 1.0)
-    strides = np.concatenate([_padded(w.strides, dims) for w in works])[batch.nests.flat]
+    strides = np.concatenate([pad_columns(w.strides, (dims,)) for w in works])[batch.nests.flat]
     far = strides >= PAGE
     span = (np.where(far, 0, strides) * (nests.points - 1)).sum(axis=1)
     pages = np.where(far, nests.points, 1).prod(axis=1) * np.maximum(span / PAGE, 1)
@@ -285,10 +286,4 @@ def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:
     found = np.arange(len(hosts))
     while shares[found].any():
         found = np.where(shares[found], hosts[found], found)
-    return found
-
-
-def _padded(values: Ints, width: int) -> Ints:
-    found = np.zeros((len(values), width), np.int64)
-    found[:, : values.shape[1]] = values
     return found
