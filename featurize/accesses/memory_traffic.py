@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.accesses.access_cache import UniqueAccessCache
+from autosched.featurize.accesses.access_enumeration import AccessEnumerator
 from autosched.featurize.accesses.batch_accesses import BatchAccesses
 from autosched.featurize.accesses.warp_transactions import (
     FIRST_LANE,
@@ -137,7 +138,7 @@ def traffic(
         every_warp: Whether each warp is counted, instead of the first for all but a tail warp.
     """
     kinds, nests, reader = accesses.kinds, accesses.nests, accesses.batch.readers
-    number = accesses.entries(pool)
+    number = AccessEnumerator(accesses, pool).numbers()
     entries = _EntryRows(accesses, pool, np.where(kinds["memory"] != REGISTER, number, 0), block)
     sums = entries.counted(warps, every_warp=every_warp)
     in_registers = np.flatnonzero(kinds["memory"] == REGISTER)

@@ -131,7 +131,7 @@ class NestGeometry:
     @property
     def times(self) -> Ints:
         """``int64[N]``, evaluations of the nest by each thread."""
-        return self.loop_extents.prod(axis=1)
+        return np.asarray(self.loop_extents.prod(axis=1))
 
     @cached_property
     def _loops(self) -> Ints:
