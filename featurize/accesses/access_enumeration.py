@@ -123,7 +123,8 @@ class AccessEnumerator:
     def _reducing(self) -> Bools:
         """Whether an enclosing loop of a group's nest is a reduction, ``bool[A]``."""
         reduces = self.accesses.demands.reduces(self.layouts, self.nests.loops.shape[1])
-        return np.asarray(reduces.any(axis=1))[self.batch.readers]
+        reducing: Bools = reduces[self.batch.readers].any(axis=1)
+        return reducing
 
     def _points_with_terms(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Return the iterations of all loops inside the thread, ``float64[A]``."""

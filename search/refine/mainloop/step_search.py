@@ -123,7 +123,7 @@ class StepTilingSearch:
         structure = self._structure(view)
         staged = frozenset(s.func for s in structure.spots)
         past = staged if self.how is TransferMode.PAST_REGISTERS else frozenset()
-        steps = MainloopScaling(view, count, host, staged, past=past)
+        steps = MainloopScaling(view, count, host, staged, async_copies=past)
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # copies
         like_it = None if like is None else like.evaluator
         self.evaluator = KernelEvaluator(view, self.target, StepCostModel(self.model, steps), settings, like=like_it)
