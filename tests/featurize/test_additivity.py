@@ -10,7 +10,7 @@ from autosched.search.beam.beam import BeamSearch
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from tests.featurize.drawing import H200, bound_app, drawn_states, states_of
+from tests.featurize.random_kernels import H200, bound_app, drawn_states, states_of
 
 APPS = ("harris", "stencil_chain", "bilateral_grid")
 

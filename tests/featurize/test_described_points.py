@@ -9,7 +9,7 @@ from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.schedule.types import Level
-from tests.featurize.drawing import H200, bound_app, states_of
+from tests.featurize.random_kernels import H200, bound_app, states_of
 
 
 def member_model(bound: BoundPipeline) -> tuple[SketchFeaturizer, tuple[int, ...], tuple[int, ...]]:

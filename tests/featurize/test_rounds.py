@@ -29,8 +29,8 @@ from autosched.schedule.types import (
     StageId,
     StageTiling,
 )
-from tests.featurize.drawing import H200
-from tests.featurize.test_index_code import kernels
+from tests.featurize.random_kernels import H200
+from tests.featurize.test_index_instructions import kernels
 
 y, x = Var("y"), Var("x")
 A = Input("a", float32, 2)

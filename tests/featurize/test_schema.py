@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autosched.featurize.schema import COUNT, FEATURES, INDEX, NAMES
-from tests.featurize.drawing import drawn_kernels
+from tests.featurize.random_kernels import drawn_kernels
 
 RESERVED = {
     "split_reduction_factor",

@@ -12,7 +12,7 @@ from autosched.schedule.kernel.bank_conflicts import column_accessed
 from autosched.schedule.kernel.memory_layout import BufferSlot, first_fit, shared_layout
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Level
-from tests.featurize.drawing import drawn_kernels
+from tests.featurize.random_kernels import drawn_kernels
 
 APPS = {"harris": 4, "unsharp": 3, "bilateral_grid": 4, "local_laplacian": 1, "lens_blur": 1}
 """Random states of each."""

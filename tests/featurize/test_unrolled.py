@@ -20,7 +20,7 @@ from autosched.featurize.regions.nest_arrays import Bools, Ints
 from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import Beam
-from tests.featurize.drawing import H200, bound_app, drawn_states
+from tests.featurize.random_kernels import H200, bound_app, drawn_states
 
 APPS = ("harris", "unsharp", "interpolate", "conv_layer", "bilateral_grid", "max_filter", "hist")
 

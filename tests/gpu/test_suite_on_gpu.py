@@ -18,7 +18,7 @@ from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomics import TYPED, binned, binned_inputs, in_shared_memory
-from tests.featurize.test_sliding import BUFFERED, planes, walking
+from tests.featurize.test_sliding_window_scaling import BUFFERED, planes, walking
 from tests.lower.test_stored import FINE, FIRST, SECOND, pyramid, storing_kernels
 from tests.schedule.across import TYPED as SHUFFLED
 from tests.schedule.across import at_root, inputs_of, rows_of

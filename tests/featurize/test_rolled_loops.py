@@ -12,7 +12,7 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
-from tests.featurize.drawing import H200
+from tests.featurize.random_kernels import H200
 from tests.featurize.test_unrolled import ComparedPool
 
 OUT = StageId("out")

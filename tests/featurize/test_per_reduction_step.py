@@ -17,7 +17,7 @@ from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.work import KernelWork
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
-from tests.featurize.drawing import H200
+from tests.featurize.random_kernels import H200
 from tests.schedule.weighted import one_kernel, weighted, weights
 
 SUMS = StageId("total", 1)

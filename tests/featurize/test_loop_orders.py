@@ -30,7 +30,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, cpu_target, get_target
-from tests.featurize.drawing import bound_app
+from tests.featurize.random_kernels import bound_app
 
 CPU = cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9))
 APPS = ("harris", "unsharp", "bilateral_grid", "sgemm", "hist")

@@ -14,8 +14,8 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.lang.expr import Expr
 from autosched.schedule.types import StageId
-from tests.featurize.counted import APPS, Counted, counted
-from tests.featurize.drawing import H200
+from tests.featurize.emulator_counts import APPS, Counted, counted
+from tests.featurize.random_kernels import H200
 
 y, x = Var("y"), Var("x")
 A, B = Input("a", float32, 2), Input("b", float32, 2)

@@ -16,7 +16,7 @@ from autosched.lower.program import lower
 from autosched.measure.simulated.count import as_printed, count_kernel
 from autosched.measure.simulated.sampling import interior
 from autosched.measure.simulated.work import KernelWork
-from tests.featurize.drawing import H200, bound_app, states_of
+from tests.featurize.random_kernels import H200, bound_app, states_of
 
 APPS = ("harris", "unsharp", "stencil_chain", "iir_blur", "denoise", "conv_layer", "depthwise_separable_conv")
 STATES = 4

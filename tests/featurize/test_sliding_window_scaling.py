@@ -84,7 +84,7 @@ def test_windows_of_different_reach_begin_in_different_steps() -> None:
     assert not kernel_violations(bound, found, H200)
     steps, _ = scaling_for(bound, found) or pytest.fail("no steps")
     assert isinstance(steps, SlidingWindowScaling) and steps.count == 8
-    assert dict(steps.starts) == {"first": 3, "second": 1}
+    assert dict(steps.prologue_steps) == {"first": 3, "second": 1}
     again, _ = scaling_for(bound, found) or pytest.fail("no steps")
     assert again.bound is steps.bound
 
