@@ -95,7 +95,7 @@ class AccessEnumerator:
         kinds, readers, pairs = self.kinds, self.batch.readers, self.pairs
         flag = self.guarded[:, None].astype(np.int64)
         rolled = self.accesses.rolled.astype(np.int64)
-        nest = hash_rows([self.layouts[:, None], flag, rolled, *self.nests.visit_columns()])[readers]
+        nest = hash_rows([self.layouts[:, None], flag, rolled, *self.nests.point_columns()])[readers]
         phases = self.accesses.strides % SECTOR_BYTES * kinds["phased"][:, None]
         # the nest's own key has a factor of its own; rests and phases are of fixed width
         columns = [nest[:, None], kinds["cache_class"][:, None], self.accesses.rest, phases]

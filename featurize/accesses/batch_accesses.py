@@ -148,9 +148,9 @@ class BatchAccesses:
         """
         rows = np.flatnonzero(aligned > self.kinds["itemsize"])
         serial = self.nests.serial[self.batch.readers[rows]]
-        beside = ((serial > 1) & (self.point_bytes[rows] == self.kinds["itemsize"][rows, None])).any(axis=1)
+        contiguous = ((serial > 1) & (self.point_bytes[rows] == self.kinds["itemsize"][rows, None])).any(axis=1)
         shared = np.zeros(len(self.nests.low), bool)
-        shared[self.batch.readers[rows[beside]]] = True
+        shared[self.batch.readers[rows[contiguous]]] = True
         return shared
 
     def _loop_moves(self) -> tuple[Ints, Ints]:

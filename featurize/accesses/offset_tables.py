@@ -66,7 +66,7 @@ class OffsetTable(LoopedAccesses):
 
     def entries(
         self,
-        visit: ThreadAccessPattern,
+        pattern: ThreadAccessPattern,
         earlier: Sequence[ThreadAccessPattern],
         steps: tuple[int, ...],
         how: CountingRule,
@@ -75,42 +75,42 @@ class OffsetTable(LoopedAccesses):
         """Return the unique accesses of a pattern.
 
         Args:
-            visit: The pattern.
+            pattern: The pattern.
             earlier: Earlier patterns of the thread, whose elements may still be in registers.
             steps: Bytes between neighbours in each dimension of the source.
             how: The counting rule.
             vectors: Coalescing of neighbouring elements, if any; not for `CountingRule.WRITTEN` and
                 `CountingRule.GUARDED`.
         """
-        return self._enumerate(visit, earlier, np.array(steps, np.int64)[self.affine_dims], how, vectors)
+        return self._enumerate(pattern, earlier, np.array(steps, np.int64)[self.affine_dims], how, vectors)
 
     def _enumerate(
         self,
-        visit: ThreadAccessPattern,
+        pattern: ThreadAccessPattern,
         earlier: Sequence[ThreadAccessPattern],
         steps: Ints,
         how: CountingRule,
         vectors: Vectors | None,
     ) -> UniqueAccesses:
-        skipped = _skipped(visit, how)
-        everything = set(range(len(visit.loops)))
+        skipped = _skipped(pattern, how)
+        everything = set(range(len(pattern.loops)))
         if how is CountingRule.WRITTEN:
             again = 1
-            every, full = emitted_accesses(visit, earlier, skipped)
+            every, full = emitted_accesses(pattern, earlier, skipped)
             iteration = np.zeros(len(every), np.int64)
-            repeated = everything if visit.guarded else set(range(max(visit.varying_loops(), default=-1) + 1))
+            repeated = everything if pattern.guarded else set(range(max(pattern.varying_loops(), default=-1) + 1))
         elif how in (CountingRule.EVERY, CountingRule.GUARDED):
-            every, full = visit.enumerate(self.constants, everything - skipped)
+            every, full = pattern.enumerate(self.constants, everything - skipped)
             iteration = np.zeros(len(every), np.int64)
             repeated = everything
             again = 1
         else:
-            every, full, iteration = _distinct(visit, earlier, skipped)
-            repeated = visit.varying_loops()
-            again = _repetitions(visit, repeated | skipped, skipped)
+            every, full, iteration = _distinct(pattern, earlier, skipped)
+            repeated = pattern.varying_loops()
+            again = _repetitions(pattern, repeated | skipped, skipped)
         start = (every // self.quotients * steps).sum(axis=1)
         width = np.ones(len(start), np.int64)
-        moves = {k: int((visit.loops[k].change * steps // self.quotients).sum()) for k in sorted(skipped & repeated)}
+        moves = {k: int((pattern.loops[k].change * steps // self.quotients).sum()) for k in sorted(skipped & repeated)}
         coalesces = vectors is not None and not any(m % vectors.aligned for m in moves.values())
         if vectors is not None and coalesces and not _any_twice(start, iteration):
             threads = np.concatenate([full, iteration[:, None]], axis=1)
@@ -120,7 +120,7 @@ class OffsetTable(LoopedAccesses):
         left = every % self.quotients
         times = np.full(len(start), again, np.int64)
         for k, byte in moves.items():
-            counts = _bytes_in_sector(visit.loops[k].extent, byte)
+            counts = _bytes_in_sector(pattern.loops[k].extent, byte)
             along = np.flatnonzero(counts)
             counts = counts[along]
             start = (start[:, None] + along).reshape(-1) % SECTOR_BYTES
@@ -154,41 +154,41 @@ def _any_twice(start: Ints, iteration: Ints) -> bool:
     return len(distinct(start * (int(iteration.max(initial=0)) + 1) + iteration)) < len(start)
 
 
-def _skipped(visit: ThreadAccessPattern, how: CountingRule) -> set[int]:
+def _skipped(pattern: ThreadAccessPattern, how: CountingRule) -> set[int]:
     """Return positions of reductions that are not enumerated."""
-    if visit.length <= (MOST_POINTS if how in (CountingRule.WRITTEN, CountingRule.EVERY) else MAX_UNROLLED_REDUCTION):
+    if pattern.length <= (MOST_POINTS if how in (CountingRule.WRITTEN, CountingRule.EVERY) else MAX_UNROLLED_REDUCTION):
         return set()
-    return {k for k, p in enumerate(visit.loops) if p.is_reduction}
+    return {k for k, p in enumerate(pattern.loops) if p.is_reduction}
 
 
-def _repetitions(visit: ThreadAccessPattern, counted: set[int], skipped: set[int]) -> int:
+def _repetitions(pattern: ThreadAccessPattern, counted: set[int], skipped: set[int]) -> int:
     """Return the executions of skipped loops: compiled code repeats them in each unrolled iteration outside."""
     outside = set(range(max(skipped, default=0)))
-    return math.prod(visit.loops[k].extent for k in outside - counted)
+    return math.prod(pattern.loops[k].extent for k in outside - counted)
 
 
 def _distinct(
-    visit: ThreadAccessPattern, earlier: Sequence[ThreadAccessPattern], skipped: set[int]
+    pattern: ThreadAccessPattern, earlier: Sequence[ThreadAccessPattern], skipped: set[int]
 ) -> tuple[Ints, Bools, Ints]:
     """Return the elements that a pattern loads first, and the iteration of the rolled loops of each."""
-    constants = visit.accesses.constants
-    every, full = visit.enumerate(constants, visit.varying_loops() - skipped)
-    iteration = visit.iterations(constants, visit.varying_loops() - skipped)
-    every = visit.accesses.canonical(every, visit.rest)
+    constants = pattern.accesses.constants
+    every, full = pattern.enumerate(constants, pattern.varying_loops() - skipped)
+    iteration = pattern.iterations(constants, pattern.varying_loops() - skipped)
+    every = pattern.accesses.canonical(every, pattern.rest)
     if not full.all():
         # the point with most active threads loads an element for all points that use it
         most = np.argsort(-full.sum(axis=1), kind="stable")
         every, full, iteration = every[most], full[most], iteration[most]
     _, first, _ = unique_rows(np.concatenate([every, iteration[:, None]], axis=1))
     every, full, iteration = every[first], full[first], iteration[first]
-    loops = [_signature(visit, k) for k in sorted(skipped)]
+    loops = [_signature(pattern, k) for k in sorted(skipped)]
     for v in earlier:
-        if (visit.is_single or v.is_single) and v.nest != visit.nest:
+        if (pattern.is_single or v.is_single) and v.nest != pattern.nest:
             continue
         skipped_before = _skipped(v, CountingRule.DISTINCT)
         if [_signature(v, k) for k in sorted(skipped_before)] == loops:
             loaded, _ = v.enumerate(v.accesses.constants, v.varying_loops() - skipped_before)
-            loaded = visit.accesses.canonical(loaded + v.shift, visit.rest)
+            loaded = pattern.accesses.canonical(loaded + v.shift, pattern.rest)
             when = v.iterations(v.accesses.constants, v.varying_loops() - skipped_before)
             rows = [np.concatenate([every, loaded]), np.concatenate([iteration, when])[:, None]]
             both, _, which = unique_rows(np.concatenate(rows, axis=1))
@@ -199,6 +199,6 @@ def _distinct(
     return every, full, iteration
 
 
-def _signature(visit: ThreadAccessPattern, k: int) -> tuple[object, ...]:
-    loop = visit.loops[k]
+def _signature(pattern: ThreadAccessPattern, k: int) -> tuple[object, ...]:
+    loop = pattern.loops[k]
     return loop.name, loop.extent, tuple(loop.change.tolist())

@@ -105,7 +105,7 @@ class NestArrays:
         quarter = (high - low + 1) // 4
         return np.asarray(((quarter > 1) & (self.low >= low + quarter) & (last <= high - quarter)).all(axis=1))
 
-    def visit_columns(self) -> list[Ints]:
+    def point_columns(self) -> list[Ints]:
         """Return the columns that determine the points of one thread; enclosing loops come last."""
         r = len(self.low)
         return [self.serial, self.limits.reshape(r, -1), self.loops.reshape(r, -1)]

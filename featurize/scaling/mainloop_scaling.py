@@ -51,13 +51,13 @@ _OF_STORES = ("num_shared_mem_stores_per_block",)
 class FeatureScaling(ABC):
     """Scales the features of one step to those of a kernel."""
 
-    def repeated(self, found: BatchEvaluation) -> BatchEvaluation:
+    def repeated(self, step: BatchEvaluation) -> BatchEvaluation:
         """Return candidates of the one-step pipeline with the features of all steps."""
-        features = found.features.copy()
-        for k, model in enumerate(found.models):
-            candidates = found.batch.structure == k
-            features[candidates] = self.scaled(found.features[candidates], model.rows)
-        return replace(found, features=features)
+        features = step.features.copy()
+        for k, model in enumerate(step.models):
+            candidates = step.batch.structure == k
+            features[candidates] = self.scaled(step.features[candidates], model.rows)
+        return replace(step, features=features)
 
     @abstractmethod
     def scaled(self, features: Floats, rows: Sequence[StageId]) -> Floats:

@@ -106,23 +106,23 @@ class PipelineTables:
         return CandidateLayout(tuple(range(len(models))), batch, geometry, strides, shared)
 
     def featurized(
-        self, asked: Sequence[SketchFeaturizer], layout: CandidateLayout, wanted: frozenset[str] | None = None
+        self, models: Sequence[SketchFeaturizer], layout: CandidateLayout, wanted: frozenset[str] | None = None
     ) -> BatchEvaluation:
         """Return the features of laid-out candidates, or of a part of them.
 
         Args:
-            asked: The sketches given to `lay_out`.
+            models: The sketches given to `lay_out`.
             layout: The candidates.
             wanted: See `evaluate`.
         """
-        models = [asked[k] for k in layout.structures]
+        chosen = [models[k] for k in layout.structures]
         batch, geometry, shared = layout.batch, layout.geometry, layout.shared_bytes
         nests = geometry.nests
         promoted = _promoted(nests)
         candidate = batch.nests.candidate
         warps = Warps.of(geometry.block[candidate], nests.active)
         shares = self.amortised and self.target.kind != "cpu"
-        layouts = batch.nests.take([m.plan.layouts for m in models])
+        layouts = batch.nests.take([m.plan.layouts for m in chosen])
         reduces = self.demands.reduces(layouts, nests.loops.shape[1])
         loops = Loops.of(geometry, batch.hosts, reduces, self.demands.counts(layouts))
         rolled = loops.over_points(reduces, nests.kinds["terms"].shape[1]) & shares
@@ -135,7 +135,7 @@ class PipelineTables:
         thread_bytes = _thread_bytes(batch, nests, promoted)
         assembler = FeatureAssembler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
         features = assembler.features(shared, thread_bytes, wanted)
-        return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
+        return BatchEvaluation(tuple(chosen), batch, features, geometry, shared, thread_bytes, accesses, cost)
 
 
 @dataclass(frozen=True)

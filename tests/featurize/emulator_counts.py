@@ -1,4 +1,4 @@
-"""Random kernels of small suite apps beside what is counted from their lowered code."""
+"""Random kernels of small suite apps with counts of their lowered code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATES = 4
 
 @dataclass(frozen=True)
 class Counted:
-    """One kernel: ``float64[rows, features]``, what its code does, and the code."""
+    """One kernel: ``float64[rows, features]``, counts of its code, and the code."""
 
     features: np.ndarray[tuple[int, int], np.dtype[np.float64]]
     work: KernelWork
@@ -36,7 +36,7 @@ class Counted:
 
     @property
     def border_share(self) -> float:
-        """The share of its blocks that run the code for the border."""
+        """The share of its blocks that run boundary code."""
         box = interior(as_printed(self.code))
         inside = np.prod([hi - lo + 1 for lo, hi in box])
         return 1 - float(inside) / self.work.blocks

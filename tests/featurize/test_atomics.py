@@ -39,7 +39,7 @@ def params(pieces: int = 1) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([pieces, 128, 1, 2, 1, 128], np.int64)
 
 
-def test_threads_share_the_reductions_innermost_first() -> None:
+def test_threads_divide_the_reductions_innermost_first() -> None:
     view = view_of()
     assert member_dims(view, UPDATE) == ("k0", "b", "share.j0", "r.x")
     assert shared_tile(view, UPDATE) == ((1, 1), (1, 1), (2, 14), (110, 2))
@@ -60,7 +60,7 @@ def test_kernels_are_described_as_they_are_built(rows: int, columns: int) -> Non
     assert found == tuple(params().tolist())
 
 
-def test_threads_of_ones_own_are_kept() -> None:
+def test_a_tile_of_its_own_survives_a_round_trip() -> None:
     view = view_of()
     kernel = build_kernel(Featurizer(view, H200).model(in_blocks()), params())
     (member,) = kernel.fused

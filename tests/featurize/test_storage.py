@@ -31,7 +31,7 @@ def test_first_fit_is_the_placement_of_lowering(buffers: list[tuple[int, int]], 
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
+def test_geometry_of_random_kernels_matches_their_plan(name: str) -> None:
     members = 0
     for drawn in drawn_kernels(name, APPS[name]):
         model = drawn.featurizer.model(drawn.piece.structure)
