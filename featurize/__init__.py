@@ -1,1 +1,1 @@
-"""From schedules to the numbers a cost model reads, for many candidates at once."""
+"""Features of schedules for cost models, computed for batches of candidates."""

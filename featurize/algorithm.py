@@ -1,10 +1,10 @@
-"""Features of the algorithm alone, whatever its schedule: what each stage computes and how it addresses memory.
+"""Features of the algorithm, independent of the schedule: operations and access patterns of each stage.
 
-A table of 40 rows and 7 columns for each stage, as Adams et al. have it and Anderson et al. too. Columns are types
-(`TYPES`). The first 24 rows count operations of the stage's expressions, index expressions included, each distinct
-expression once; the last 16 count accesses, by kind (`KINDS`) and pattern (`PATTERNS`). Patterns follow from how an
-access's indices change with the stage's loops, a matrix with a row for each dimension of what is accessed and a column
-for each loop, pure ones first; an access may have several, or none.
+Each stage has a table of 40 rows and 7 columns, as in Adams et al. and Anderson et al. Columns are types (`TYPES`). The
+first 24 rows count operations of the stage's expressions, index expressions included, each distinct expression once.
+The last 16 rows count accesses by kind (`KINDS`) and pattern (`PATTERNS`). Patterns follow from the Jacobian of the
+access: a row for each dimension of the array, a column for each loop of the stage, pure loops first. An access may have
+several patterns, or none.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ OPERATIONS: Mapping[str, str] = {
 PATTERNS: Mapping[str, str] = {
     "pointwise": "as many dimensions as loops, each index one of the loops, in order",
     "transpose": "as many dimensions as loops, each index one of the loops, in any order",
-    "broadcast": "each index one of the loops, and there are loops that none follows",
-    "slice": "each loop is one of the indices, and there are indices that follow none",
+    "broadcast": "each index one of the loops, and some loops move no index",
+    "slice": "each loop is one of the indices, and no loop moves some indices",
 }
 """Patterns of an access, constants added to indices aside."""
 
 KINDS = ("func", "self", "input", "store")
-"""What is accessed: loads of other Funcs, of the Func itself, of inputs; stores."""
+"""Kinds of accesses: loads of other Funcs, of the Func itself, of inputs; stores."""
 
 ROWS = (*OPERATIONS, *(f"{pattern}_{kind}" for pattern in PATTERNS for kind in KINDS))
 """Names of all rows."""
@@ -89,7 +89,7 @@ def algorithm_features(bound: BoundPipeline, table: AccessTable | None = None) -
 
     Args:
         bound: The pipeline.
-        table: Its accesses, if they have been worked out before.
+        table: Its accesses, if a caller has them.
     """
     table = table or AccessTable(bound)
     return {
@@ -167,7 +167,7 @@ def _column(dtype: DType) -> int:
 
 
 def jacobian(group: AccessGroup, stage: BoundStage) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Return how each index changes with each loop, ``float64[dims, loops]``; NaN where that is unknown."""
+    """Return the change of each index with each loop, ``float64[dims, loops]``; NaN where it is not affine."""
     loops = [d.name for d in stage.loops]
     matrix = np.zeros((len(group.rows), len(loops)))
     for k, row in enumerate(group.rows):
@@ -187,14 +187,14 @@ def patterns(matrix: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> list[
     rows, columns = matrix.sum(axis=1), matrix.sum(axis=0)
     if (rows > 1).any() or (columns > 1).any():
         return []
-    found = []
+    names = []
     dims, loops = matrix.shape
     if dims == loops and (rows == 1).all():
-        found = ["transpose"]
+        names = ["transpose"]
         if (matrix == np.eye(dims)).all():
-            found.insert(0, "pointwise")
+            names.insert(0, "pointwise")
     elif (rows == 1).all() and loops > dims:
-        found.append("broadcast")
+        names.append("broadcast")
     elif (columns == 1).all() and dims > loops:
-        found.append("slice")
-    return found
+        names.append("slice")
+    return names

@@ -1,4 +1,4 @@
-"""Fills rows of features from geometry and traffic, topic by topic (see `autosched.featurize.schema`)."""
+"""Assembly of the features of a batch from geometry and traffic, topic by topic (`autosched.featurize.schema`)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from autosched.target import Target
 SECTOR, WAVEFRONT = 32, 128
 MEMORIES = ("global", "shared", "register")
 READS = tuple(name for name in schema.NAMES if "_read_per_" in name)
-"""Features of footprints, without that of the whole kernel."""
+"""Features of footprints, except those of the whole kernel."""
 
 
 class _Columns:
-    """Features of some rows by name, put in place together."""
+    """Features of some rows, ``float64[features, rows]``, set by name."""
 
     def __init__(self, rows: int, wanted: frozenset[str] | None = None) -> None:
         self.values = np.zeros((schema.COUNT, rows))
         self.wanted = wanted
 
     def wants(self, *names: str) -> bool:
-        """Whether one of some features is asked for."""
+        """Whether one of some features is required."""
         return self.wanted is None or not self.wanted.isdisjoint(names)
 
     def __call__(self, name: str, values: Ints | Floats | float) -> None:
@@ -45,17 +45,17 @@ class _Columns:
 
 @dataclass(frozen=True)
 class FeatureAssembler:
-    """Fills the features of a batch.
+    """Computes the features of a batch.
 
     Attributes:
         batch: The candidates.
         geometry: Regions and threads.
-        accesses: What their nests access.
-        cost: What that costs.
+        accesses: Accesses of the nests.
+        cost: Memory traffic of the accesses.
         warps: Warps of the nests.
         target: Device limits.
         loops: Loops inside a thread.
-        amortised: Whether what the unrolled points of a thread share is computed once.
+        amortised: Whether unrolled points of a thread compute shared values once.
     """
 
     batch: Batch
@@ -72,13 +72,13 @@ class FeatureAssembler:
 
         Args:
             shared: ``int64[M]``, shared memory of a block.
-            thread_bytes: ``int64[M]``, bytes that a thread keeps in registers.
-            wanted: Names of the features that must be there, others may be zero; all if left out.
+            thread_bytes: ``int64[M]``, bytes of a thread in registers.
+            wanted: Names of required features; others may be zero. All if left out.
         """
         batch = self.batch
         inlined = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.structure)
         width = int((batch.nests.count + inlined.count).max())
-        found = np.zeros((batch.count * width, schema.COUNT))
+        features = np.zeros((batch.count * width, schema.COUNT))
         put = _Columns(len(batch.hosts), wanted)
         self._points(put)
         self._bytes(put)
@@ -95,12 +95,12 @@ class FeatureAssembler:
             for name, values in compiled.items():
                 put(name, values)
         local = np.arange(len(batch.hosts)) - batch.nests.start[batch.nests.candidate]
-        found[batch.nests.candidate * width + local] = put.values.T
+        features[batch.nests.candidate * width + local] = put.values.T
         if len(inlined.flat):
             local = np.arange(len(inlined.flat)) - inlined.start[inlined.candidate]
             rows = inlined.candidate * width + batch.nests.count[inlined.candidate] + local
-            found[rows] = self._inlined(inlined, local).T
-        return found.reshape(batch.count, width, schema.COUNT)
+            features[rows] = self._inlined(inlined, local).T
+        return features.reshape(batch.count, width, schema.COUNT)
 
     def _points(self, put: _Columns) -> None:
         nests, kinds = self.geometry.nests, self.geometry.nests.kinds
@@ -109,9 +109,9 @@ class FeatureAssembler:
         blocks = self.geometry.blocks[self.batch.nests.candidate]
         serial = nests.serial.prod(axis=1)
         times = nests.times
-        scattered = kinds["terms_shared"].any(axis=1)  # it does not walk the dimensions that it scatters in
+        scattered = kinds["over_terms"].any(axis=1)  # it has no loops over the dimensions that it scatters in
         inside = np.where(scattered, nests.covered.prod(axis=1), nests.extents.prod(axis=1))
-        written = kinds["written"] * np.where(self._over_lanes(), kinds["sizes"], 1).prod(axis=1)
+        written = kinds["written_points"] * np.where(self._over_lanes(), kinds["sizes"], 1).prod(axis=1)
         region = np.where(root, written, inside)
         produced = np.where(thread, serial, nests.active.prod(axis=1) * serial * np.where(root, blocks, 1))
         realizations = self._realizations()
@@ -123,7 +123,7 @@ class FeatureAssembler:
         put("points_computed_total", region * red * realizations)
         put("points_computed_minimum", written * red)
         put("innermost_loop_extent", serial * red)
-        put("innermost_pure_loop_extent", np.where(kinds["within"] > 0, nests.serial, 1).prod(axis=1))
+        put("innermost_pure_loop_extent", np.where(kinds["inside_reductions"] > 0, nests.serial, 1).prod(axis=1))
         put("unrolled_loop_extent", np.where(np.asarray(is_unrolled(serial)) & (red == 1), serial, 1))
         put("inner_parallelism", np.where(root, blocks, 1))
         put("outer_parallelism", np.where(root, 1, blocks))
@@ -131,17 +131,17 @@ class FeatureAssembler:
         put("expr_branching", kinds["branching"])
         inside = np.where(thread, self.warps.threads, 1)
         evaluations = self._points_of_thread() * red * inside
-        alike = self._points_of_thread() * inside  # once for all terms
+        reduced = self._points_of_thread() * inside  # once for all terms
         for unit, name in enumerate(("float", "double", "integer", "special")):
             evaluated = evaluations * kinds["operations"][:, unit]
-            put(f"{name}_operations_per_block", evaluated + alike * kinds["combined"][:, unit])
+            put(f"{name}_operations_per_block", evaluated + reduced * kinds["combine_operations"][:, unit])
         put("shuffles_per_block", self._shuffles())
         put("split_reduction_factor", np.where(self._over_lanes(), nests.threads, 0).max(axis=1))
 
     def _points_of_thread(self) -> Ints:
-        """Return the points of a nest that a block evaluates, or one thread of it, ``int64[R]``.
+        """Return the points of a nest in a block, of a THREAD nest in one thread, ``int64[R]``.
 
-        Points that the unrolled loops around a nest share are evaluated once, where that is amortised.
+        Points that unrolled enclosing loops share count once if `amortised`.
         """
         nests = self.geometry.nests
         points: Ints = nests.points.prod(axis=1) * nests.times
@@ -154,20 +154,20 @@ class FeatureAssembler:
         return np.where(unrolled, shared, points)
 
     def _over_lanes(self) -> Bools:
-        """Return which loops of a nest are over lanes that share terms, ``bool[R, D]``."""
+        """Return which loops of a nest are over the lanes of a warp reduction, ``bool[R, D]``."""
         kinds = self.geometry.nests.kinds
-        found: Bools = (kinds["lanes"] > 0) & (kinds["walked"] > 0)
-        return found
+        lanes: Bools = (kinds["lanes"] > 0) & (kinds["looped"] > 0)
+        return lanes
 
     def _shuffles(self) -> Ints:
-        """Return how many times the warps of a block exchange something between their lanes, ``int64[R]``."""
+        """Return the shuffles of all warps of a block, ``int64[R]``."""
         nests = self.geometry.nests
         points = -(-nests.points // nests.threads)
-        found: Ints = points.prod(axis=1) * (self.warps.regular + self.warps.tail) * nests.kinds["exchanged"]
-        return found
+        shuffles: Ints = points.prod(axis=1) * (self.warps.regular + self.warps.tail) * nests.kinds["shuffles"]
+        return shuffles
 
     def _realizations(self) -> Ints:
-        """Return how often each nest's result is realised: once a kernel, block or evaluation inside a thread."""
+        """Return the realizations of each nest's result: one a kernel, block, or evaluation inside a thread."""
         nests = self.geometry.nests
         level, blocks = nests.kinds["level"], self.geometry.blocks[self.batch.nests.candidate]
         in_block = np.where(level == THREAD, self.warps.threads * nests.times, 1)
@@ -178,15 +178,15 @@ class FeatureAssembler:
         level, size, fastest = kinds["level"], kinds["bytes"], kinds["fastest"]
         rows, has = np.arange(len(level)), kinds["fastest"] >= 0
         root = level == ROOT
-        along = np.where(root, kinds["whole_fastest"], np.where(has, nests.extents[rows, fastest], 1))
-        lanes = self._over_lanes()  # of which one has the result of all
-        region = np.where(root, kinds["whole"], np.where(lanes, 1, nests.extents).prod(axis=1)) * size
+        along = np.where(root, kinds["func_fastest"], np.where(has, nests.extents[rows, fastest], 1))
+        lanes = self._over_lanes()  # one lane has the result of all
+        region = np.where(root, kinds["func_points"], np.where(lanes, 1, nests.extents).prod(axis=1)) * size
         put("bytes_at_realization", region)
         put("bytes_at_production", region)
-        put("bytes_at_root", kinds["whole"] * size)
+        put("bytes_at_root", kinds["func_points"] * size)
         put("innermost_bytes_at_realization", along * size)
         put("innermost_bytes_at_production", along * size)
-        put("innermost_bytes_at_root", kinds["whole_fastest"] * size)
+        put("innermost_bytes_at_root", kinds["func_fastest"] * size)
         points = np.where(lanes, 1, nests.points).prod(axis=1)
         in_block = np.where(level == THREAD, region * self.warps.threads, points * size)
         inner = np.where(has, nests.points[rows, fastest], 1) * size
@@ -219,18 +219,18 @@ class FeatureAssembler:
         size = kinds["itemsize"]
         source = self.batch.sources
         inside = (source >= 0) & (static["level"][source] != ROOT)
-        held = nests.extents[source].prod(axis=1) * size
-        available = np.where(inside, held, kinds["array_bytes"])
+        buffer = nests.extents[source].prod(axis=1) * size
+        available = np.where(inside, buffer, kinds["array_bytes"])
         others = (kinds["store"] == 0) & (kinds["own"] == 0)
         outside = others & (kinds["memory"] == GLOBAL)
 
         def summed(values: Ints | Floats, where: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Floats:
             return np.asarray(np.bincount(reader, np.where(where, values, 0), len(self.batch.hosts)), np.float64)
 
-        # Overlaps are not known, so what many small regions read is bounded by the array they lie in.
+        # Overlaps of small regions are unknown, so the array that they lie in bounds their sum.
         by_kernel = np.minimum(whole * size * self._realizations()[reader], available)
         put("unique_global_bytes_read_by_kernel", summed(by_kernel, outside))
-        put("unique_input_bytes_read_by_kernel", summed(by_kernel, outside & (kinds["outside"] > 0)))
+        put("unique_input_bytes_read_by_kernel", summed(by_kernel, outside & (kinds["is_input"] > 0)))
         if not put.wants(*READS):
             return
         elements, lines = boxes.read(nests.points[reader], reach, reductions)
@@ -259,13 +259,13 @@ class FeatureAssembler:
                 put(f"num_{kind}_mem_{word}_per_block", transactions)
                 moved = np.maximum(transactions * unit, 1)
                 put(f"{kind}_mem_{short}_efficiency", np.where(transactions > 0, np.minimum(used / moved, 1.0), 1.0))
-                if (memory, store) == (SHARED, 0):  # what lanes exchange goes the same way
+                if (memory, store) == (SHARED, 0):  # shuffles use the shared-memory unit
                     put(f"num_{kind}_mem_{word}_per_block", transactions + self._shuffles())
                     requests = requests + self._shuffles()
             put(f"{kind}_requests_per_block", requests)
 
     def _kernel(self, put: _Columns, shared: Ints, thread_bytes: Ints) -> None:
-        """Fill what all stages of a kernel have in common."""
+        """Set the features that all stages of a kernel have in common."""
         target, candidate, first = self.target, self.batch.nests.candidate, self.batch.nests.start
         blocks, threads = self.geometry.blocks, self.geometry.block.prod(axis=1)
         warps = -(-threads // WARP)
@@ -285,7 +285,7 @@ class FeatureAssembler:
         put("max_block_occupancy", (running / target.max_blocks_per_sm)[candidate])
         put("resident_blocks", resident[candidate])
         static = self.geometry.nests.kinds
-        written = static["written"] * static["bytes"]
+        written = static["written_points"] * static["bytes"]
         stored = self.batch.nests.take([p.stored for p in self.batch.plans]) > 0
         put("global_bytes_written_by_kernel", written * (~nested | stored))
         put("live_out_bytes", written * stored)

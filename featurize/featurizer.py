@@ -1,17 +1,18 @@
-"""Features of all stages of one kernel structure, for arrays of tile sizes.
+"""Features of kernel sketches for arrays of tile sizes.
 
-What is taken as exact and what is not: counts of sectors, wavefronts, requests and lanes are those of the middle block,
-exactly, where every index is affine (with at most one floor division), a THREAD Member moves evenly with the threads
-and loops around it, and the block runs the code of the kernel's interior. The approximations are these.
+Counts of sectors, wavefronts, requests and lanes are exact for the middle block under three conditions: every index is
+affine with at most one floor division, thread-level producers move linearly with the threads and loops that enclose
+them, and the block runs the kernel's interior code. The approximations are:
 
 * Indices that are not affine (data-dependent ones, products, remainders): see
   `autosched.featurize.accesses.memory_traffic`.
-* A THREAD Member that is needed at quotients of its host's indices (``f[x // 2]``) is taken to move evenly.
-* Blocks at the border of the domain run code with clamps and guards, and may be partial: each counts as the middle one.
-  Where a grid has only few blocks, the middle one is such a block itself.
-* With `Featurizer.every_warp` off the first warp stands for all others but the tail warp, as in the paper.
-* With `Featurizer.amortised` on, as in searches, a thread is taken to keep in registers what nests without a barrier
-  between them have loaded, if its loops are unrolled; reductions of more than 32 steps are not.
+* A thread-level producer that is required at quotients of its host's indices (``f[x // 2]``) is assumed to move
+  linearly.
+* Boundary blocks run code with clamps and guards, and may be partial. Each counts as the middle block. In a grid of few
+  blocks, the middle block is itself at the boundary.
+* Without `Featurizer.every_warp`, the first warp stands for all but the tail warp, as in the paper.
+* With `Featurizer.amortised`, as in searches, a thread keeps loaded values in registers across nests without a barrier
+  between them, if its loops are unrolled. Reductions of more than 32 steps are not unrolled.
 """
 
 from __future__ import annotations
@@ -21,21 +22,15 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.accesses.accesses import StageAccesses
-from autosched.featurize.accesses.memory_traffic import Floats
-from autosched.featurize.kernel_views import KernelGeometry, StageAccess, accesses_by_stage, kernel_geometry
-from autosched.featurize.regions.geometry import geometry_of
-from autosched.featurize.regions.grid import BlockGrid
 from autosched.featurize.regions.nest_arrays import Ints
-from autosched.featurize.sketch.sketch import KernelSketch, columns, rewritten_for
-from autosched.featurize.tables.candidate_batch import Batch
-from autosched.featurize.tables.kernel_tables import KernelTables
-from autosched.featurize.tables.pipeline_tables import BatchEvaluation, PipelineTables
-from autosched.schedule.types import StageId
+from autosched.featurize.sketch.sketch import KernelSketch, rewritten_for
+from autosched.featurize.tables.pipeline_tables import BatchEvaluation, Evaluation, PipelineTables, SketchFeaturizer
 from autosched.target import Target
 
+__all__ = ["MAX_BATCH", "Evaluation", "Featurizer", "SketchFeaturizer"]
+
 MAX_BATCH = 1024
-"""Candidates that are worked out together; more would not stay in the processor's caches."""
+"""Candidates of one batch; the arrays of larger ones exceed the processor's caches."""
 
 
 @dataclass
@@ -45,16 +40,16 @@ class Featurizer:
     Args:
         bound: The pipeline.
         target: Device limits.
-        amortised: Whether what the unrolled points of a thread share is accessed once, as compiled code does, or
-            counted as written, as the emulator executes it.
+        amortised: Whether accesses that the unrolled points of a thread share count once, as in compiled code, or at
+            each point, as the emulator executes them.
         every_warp: Whether the transactions of each warp are counted, instead of the first one's for all but a tail
-            warp; dear, and for tests.
-        vectors: Whether accesses to neighbouring elements are joined, where they are amortised; on GPUs as
-            `autosched.schedule.kernel.vector_access.VECTORS` says when left out, on CPUs not, whose compilers make
-            vectors of lanes.
+            warp; slow, and for tests.
+        vectors: Whether amortised accesses to neighbouring elements are coalesced to vector accesses. By default
+            `autosched.schedule.kernel.vector_access.VECTORS` on GPUs, and False on CPUs, whose compilers vectorise
+            lanes.
 
     Attributes:
-        tables: What all kernels share.
+        tables: Tables shared by all kernels.
     """
 
     bound: BoundPipeline
@@ -64,131 +59,44 @@ class Featurizer:
     vectors: bool | None = None
     tables: PipelineTables = field(init=False)
     _models: dict[KernelSketch, SketchFeaturizer] = field(init=False, default_factory=dict)
-    _views: dict[int, Featurizer] = field(init=False, default_factory=dict)
-    _like: Featurizer | None = field(init=False, default=None)
+    _rewrites: dict[int, Featurizer] = field(init=False, default_factory=dict)
+    _template: Featurizer | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.tables = PipelineTables(self.bound, self.target, self.amortised, self.every_warp, self.vectors)
 
     def model(self, structure: KernelSketch) -> SketchFeaturizer:
-        """Return the model of a structure, built once; that of one with copies has tables of its own."""
-        found = self._models.get(structure)
-        if found is None:
-            found = self._models[structure] = SketchFeaturizer(self._for(structure).tables, structure)
-        return found
+        """Return the featurizer of a sketch, built once; a sketch with cache reads has tables of its own."""
+        model = self._models.get(structure)
+        if model is None:
+            model = self._models[structure] = SketchFeaturizer(self._for(structure).tables, structure)
+        return model
 
     def _for(self, structure: KernelSketch) -> Featurizer:
-        """Return the featurizer of the pipeline with the copies of sources and the lanes that a kernel has."""
+        """Return the featurizer of the pipeline rewritten with a sketch's cache reads and lane loops."""
         bound = rewritten_for(self.bound, structure)
         if bound is self.bound:
             return self
-        if id(bound) not in self._views:
-            like = self._like and self._like._for(structure)
-            self._views[id(bound)] = like.with_buffers_of(bound) if like else replace(self, bound=bound)
-        return self._views[id(bound)]
+        if id(bound) not in self._rewrites:
+            template = self._template and self._template._for(structure)
+            self._rewrites[id(bound)] = template.with_buffers_of(bound) if template else replace(self, bound=bound)
+        return self._rewrites[id(bound)]
 
     def with_buffers_of(self, bound: BoundPipeline) -> Featurizer:
-        """Return the featurizer of a pipeline that differs in nothing but how many buffers are staged.
+        """Return the featurizer of a pipeline that differs only in the number of buffers of its cache reads.
 
-        Both know what the other has worked out.
+        Both share all caches.
 
         Args:
             bound: The pipeline.
         """
-        found = copy(self)
-        found.bound, found.tables = bound, self.tables.with_buffers_of(bound)
-        found._like, found._models, found._views = self, {}, {}
-        return found
+        featurizer = copy(self)
+        featurizer.bound, featurizer.tables = bound, self.tables.with_buffers_of(bound)
+        featurizer._template, featurizer._models, featurizer._rewrites = self, {}, {}
+        return featurizer
 
     def evaluate(
         self, models: Sequence[SketchFeaturizer], params: Sequence[Ints], wanted: frozenset[str] | None = None
     ) -> BatchEvaluation:
-        """Return the features of candidates of some structures, all at once; see `PipelineTables.evaluate`."""
+        """Return the features of candidates of several sketches in one batch; see `PipelineTables.evaluate`."""
         return self.tables.evaluate(models, params, wanted)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What is known of one structure's candidates.
-
-    Attributes:
-        features: ``float64[N, rows, features]``, a row for each stage, then for each inlined Func.
-        geometry: Regions and threads.
-        shared_bytes: ``int64[N]``, shared memory of a block.
-        thread_bytes: ``int64[N]``, registers of a thread that hold Members and accumulators, in bytes.
-        traffic: What each stage's accesses cost.
-    """
-
-    features: Floats
-    geometry: KernelGeometry
-    shared_bytes: Ints
-    thread_bytes: Ints
-    traffic: dict[StageId, list[StageAccess]]
-
-
-class SketchFeaturizer:
-    """Everything about a structure that does not depend on tile sizes, and how features follow from these."""
-
-    def __init__(self, tables: PipelineTables, structure: KernelSketch) -> None:
-        self.tables = tables  # not the featurizer, which knows this model: cycles wait for Python's collector
-        self.bound = tables.bound
-        self.structure = structure
-        self.layout = columns(self.bound, structure)
-        self.facts = tables.facts(structure)
-        self._plan: KernelTables | None = None
-        self._grid: BlockGrid | None = None
-
-    @property
-    def plan(self) -> KernelTables:
-        """The structure as arrays."""
-        if self._plan is None:
-            self._plan = self.tables.planner.plan(self.structure, self.facts, self.layout)
-        return self._plan
-
-    @property
-    def grid(self) -> BlockGrid:
-        """How blocks divide the root stages."""
-        if self._grid is None:
-            self._grid = BlockGrid(self.bound, self.structure, self.layout)
-        return self._grid
-
-    @property
-    def rows(self) -> tuple[StageId, ...]:
-        """Stages that have a row of features, in order; inlined Funcs follow."""
-        return self.facts.rows
-
-    @property
-    def inlined(self) -> tuple[str, ...]:
-        """Inlined Funcs, whose rows follow those of the stages."""
-        return self.facts.inlined
-
-    @property
-    def overflow(self) -> bool:
-        """Whether a stage evaluates inlined Funcs at too many points to be looked at."""
-        return self.facts.overflow
-
-    def accesses_of(self, stage: StageId) -> StageAccesses:
-        """Return what one evaluation of a stage touches."""
-        return self.facts.accesses[stage]
-
-    def geometry(self, params: Ints) -> KernelGeometry:
-        """Return the regions and threads of candidates ``int64[N, columns]``."""
-        batch = Batch([self.plan], [params], self.tables.kinds.dims)
-        return kernel_geometry(
-            self.facts, self.plan, geometry_of(batch, self.tables.kinds, self.tables.demands), self.tables.demands
-        )
-
-    def member_extents(self, params: Ints) -> dict[str, Ints]:
-        """Return the buffer of each BLOCK Member, ``int64[N, dims]``; only the root's columns are read."""
-        return self.tables.demands.member_extents(self.structure, self.grid.blocks(params)[0])
-
-    def evaluate(self, params: Ints) -> Evaluation:
-        """Return the features of candidates ``int64[N, columns]`` (see `columns`)."""
-        e = self.tables.evaluate([self], [params])
-        return Evaluation(
-            e.features,
-            kernel_geometry(self.facts, self.plan, e.geometry, self.tables.demands),
-            e.shared_bytes,
-            e.thread_bytes,
-            accesses_by_stage(self.facts, self.plan, e.accesses, e.traffic),
-        )

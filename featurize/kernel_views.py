@@ -1,4 +1,4 @@
-"""One kernel structure's part of what was worked out for many, under the names of its stages and Funcs."""
+"""The part of one sketch in the arrays of a batch, by the names of its stages and Funcs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from autosched.schedule.types import Level, StageId
 
 @dataclass(frozen=True)
 class KernelGeometry:
-    """All nests of one structure's candidates.
+    """All nests of one sketch's candidates.
 
     Attributes:
-        nests: Root stages, BLOCK Members, THREAD Members.
+        nests: Root stages, block-level producers, thread-level producers.
         blocks: ``int64[N]``, blocks of the grid.
         block: ``int64[N, 3]``, threads of a block in x, y, z.
-        active: By nest position, ``int64[N, 3]``, threads in x, y, z that take part.
-        extents: By Member, ``int64[N, dims of the Func]``, its buffer.
+        active: By nest position, ``int64[N, 3]``, threads with points in x, y, z.
+        extents: By fused producer, ``int64[N, dims of the Func]``, its buffer.
     """
 
     nests: tuple[NestGeometry, ...]
@@ -44,7 +44,7 @@ class KernelGeometry:
 
 @dataclass(frozen=True)
 class StageAccess:
-    """What one group of a stage's accesses costs, whether it stores, and to which memory it goes."""
+    """Traffic of one group of a stage's accesses, with direction and memory."""
 
     group: AccessGroup
     store: bool
@@ -53,10 +53,10 @@ class StageAccess:
 
 
 def kernel_geometry(
-    facts: SketchAnalysis, plan: KernelTables, found: Geometry, demands: RequiredRegions
+    facts: SketchAnalysis, plan: KernelTables, batch: Geometry, demands: RequiredRegions
 ) -> KernelGeometry:
-    """Return the geometry of the one structure that it was worked out for."""
-    n = len(found.blocks)
+    """Return the geometry of a batch of one sketch."""
+    n = len(batch.blocks)
     nests, active = [], []
     extents: dict[str, Ints] = {}
     for k, stage in enumerate(facts.rows):
@@ -65,20 +65,20 @@ def kernel_geometry(
         level = Level.ROOT if spot is None else spot.level
         names, reduces = demands.thread_loops(int(plan.demands[k])) if level is Level.THREAD else ((), ())
         bound_stage = facts.bound.stage(stage.func, stage.number)
-        nests.append(found.nests.shape(rows, bound_stage, level, facts.dims[k], names, reduces))
-        active.append(found.nests.active[rows])
+        nests.append(NestGeometry(batch.nests, rows, bound_stage, level, facts.dims[k], names, reduces))
+        active.append(batch.nests.active[rows])
         if spot is not None:
-            extents.setdefault(stage.func, found.nests.extents[rows][:, : len(facts.dims[k])])
-    return KernelGeometry(tuple(nests), found.blocks, found.block, tuple(active), extents)
+            extents.setdefault(stage.func, batch.nests.extents[rows][:, : len(facts.dims[k])])
+    return KernelGeometry(tuple(nests), batch.blocks, batch.block, tuple(active), extents)
 
 
 def accesses_by_stage(
     facts: SketchAnalysis, plan: KernelTables, accesses: BatchAccesses, cost: MemoryTraffic
 ) -> dict[StageId, list[StageAccess]]:
-    """Return what the accesses of the one structure cost that they were worked out for, by stage."""
-    found: dict[StageId, list[StageAccess]] = {s: [] for s in facts.rows}
+    """Return the traffic of a batch of one sketch, by stage."""
+    by_stage: dict[StageId, list[StageAccess]] = {s: [] for s in facts.rows}
     count = len(plan.groups)
     memory = accesses.kinds["memory"]
     for a, (k, group, store) in enumerate(plan.groups):
-        found[facts.rows[k]].append(StageAccess(group, store, int(memory[a]), cost.of(slice(a, None, count))))
-    return found
+        by_stage[facts.rows[k]].append(StageAccess(group, store, int(memory[a]), cost.of(slice(a, None, count))))
+    return by_stage

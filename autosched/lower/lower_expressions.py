@@ -11,6 +11,7 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundStage
 from autosched.analysis.expressions.expression_graph import DEEPEST_NESTING
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.comparisons import decide
 from autosched.lang.dtypes import bool_, int64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.builder import CheckedIndex
@@ -175,12 +176,9 @@ class ExpressionLowerer:
         """Return a comparison of two indices: a constant where their ranges imply the outcome."""
         difference = ix.sub(a, b)
         lo, hi = ix.interval(difference)
-        decided = {
-            "lt": (hi < 0, lo >= 0), "le": (hi <= 0, lo > 0), "gt": (lo > 0, hi <= 0), "ge": (lo >= 0, hi < 0),
-            "eq": (lo == hi == 0, lo > 0 or hi < 0), "ne": (lo > 0 or hi < 0, lo == hi == 0),
-        }[op]  # fmt: skip
-        if decided[0] or decided[1]:
-            return ConstValue(decided[0], bool_)
+        outcome = decide(op, lo, hi)
+        if outcome is not None:
+            return ConstValue(outcome, bool_)
         self.builder.require_atoms(difference)
         shifted = {"lt": difference, "ge": difference, "le": ix.add(difference, -1), "gt": ix.add(difference, -1)}
         if op in shifted:  # has one outcome where the difference is never negative, or always negative

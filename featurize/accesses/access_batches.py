@@ -1,4 +1,4 @@
-"""The points of many threads side by side: what each visits of an array, as rows of one table."""
+"""Access patterns of many threads as rows of one table, and the accesses that they enumerate."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EVER = 1 << 40
 
 
 class AccessTableRows:
-    """Constants and reductions of offset tables as arrays; ``Q`` dimensions of sources.
+    """Constants and reductions of offset tables as arrays, for sources of ``Q`` dimensions.
 
     Attributes:
         constants: ``int64[constants of all tables, Q]``.
-        first: ``int64[tables]``, first constant of each.
-        count: ``int64[tables]``, number of its constants.
-        reductions: ``int64[tables, reductions, 2 + Q]``: iterations, lowest value, and change of each index a step.
-        terms: ``int64[tables]``, number of its reductions; more than `MOST_REDUCTIONS` of them are left out.
+        first: ``int64[tables]``, first constant of each table.
+        count: ``int64[tables]``, number of constants.
+        reductions: ``int64[tables, reductions, 2 + Q]``: iterations, lowest value, and change of each index per step.
+        terms: ``int64[tables]``, number of reductions; tables with more than `MOST_REDUCTIONS` have none listed.
     """
 
     def __init__(self, ranks: int) -> None:
@@ -38,16 +38,16 @@ class AccessTableRows:
         self.terms = GrowableArray()
 
     def update(self, tables: Sequence[OffsetTable]) -> None:
-        """Take over the tables that were added."""
+        """Append the rows of new tables."""
         for table in tables[len(self.first) :]:
             constants = np.zeros((len(table.constants), self.ranks), np.int64)
-            constants[:, table.known] = table.constants
+            constants[:, table.affine_dims] = table.constants
             reductions = np.zeros((1, MOST_REDUCTIONS, 2 + self.ranks), np.int64)
             reductions[:, :, 0] = 1
             terms = len(table.reduced)
             for k, loop in enumerate(table.reduced if terms <= MOST_REDUCTIONS else ()):
                 reductions[0, k, :2] = loop.extent, loop.lowest
-                reductions[0, k, 2:][table.known] = loop.change
+                reductions[0, k, 2:][table.affine_dims] = loop.change
             self.first.extend(np.array([self.constants.extend(constants)]))
             self.count.extend(np.array([len(constants)]))
             self.reductions.extend(reductions)
@@ -56,17 +56,18 @@ class AccessTableRows:
 
 @dataclass(frozen=True)
 class AccessPatternBatch:
-    """``N`` visits, each with ``J`` loops around ``Q`` indices; ``C`` dimensions are divided by threads.
+    """``N`` access patterns with ``J`` loops around ``Q`` indices; threads divide ``C`` dimensions.
 
     Attributes:
-        tables: ``int64[N]``, constants of the accesses.
+        tables: ``int64[N]``, offset tables of the accesses.
         extents: ``int64[N, J]``, iterations.
-        change: ``int64[N, J, Q]``, change of each index a step.
-        base: ``int64[N, Q]``, what the loops add to it at the lowest point.
-        limits: ``int64[N, J, C]``, iterations that the last active thread of a dimension runs.
-        rolled: ``bool[N, J]``, which loops stay loops in compiled code, whose iterations share nothing.
-        alone: ``int64[N]``, the nest where one of its own loops does, so that it shares nothing with others; or -1.
-        apart: ``bool[N, J]``, reductions that are too long to be unrolled, and so not enumerated.
+        change: ``int64[N, J, Q]``, change of each index per step.
+        base: ``int64[N, Q]``, contribution of the loops to each index at the lowest point.
+        limits: ``int64[N, J, C]``, iterations of the last active thread of each dimension.
+        rolled: ``bool[N, J]``, which loops stay loops in compiled code; their iterations share no loads.
+        isolated: ``int64[N]``, the nest if one of its own loops is rolled, so that other nests share no loads with it;
+            otherwise -1.
+        skipped: ``bool[N, J]``, which loops are not enumerated: reductions too long to be unrolled.
     """
 
     tables: Ints
@@ -75,26 +76,26 @@ class AccessPatternBatch:
     base: Ints
     limits: Ints
     rolled: Bools
-    alone: Ints
-    apart: Bools
+    isolated: Ints
+    skipped: Bools
 
     @classmethod
     def of(
         cls, tables: Ints, rows: AccessTableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints, rolled: Bools,
-        nest: Ints, apart: Bools,
+        nest: Ints, skipped: Bools,
     ) -> AccessPatternBatch:  # fmt: skip
-        """Return the visits of nests.
+        """Return the patterns of nests.
 
         Args:
             tables: ``int64[N]``.
             rows: Of all tables.
-            loops: ``int64[N, L, 1 + 2 D]``, loops around the nests (see `NestArrays`).
+            loops: ``int64[N, L, 1 + 2 D]``, loops that enclose the nests (see `NestArrays`).
             factors: ``int64[N, Q, D]``, coefficients of the nests' dimensions.
             serial: ``int64[N, D]``, points of a thread.
             limits: ``int64[N, C, D]``, points of the last active threads.
             rolled: ``bool[N, J]``, which loops stay loops.
             nest: ``int64[N]``, the nests.
-            apart: ``bool[N, J]``, which loops are not enumerated.
+            skipped: ``bool[N, J]``, which loops are not enumerated.
         """
         n, _, d = factors.shape
         terms = rows.reductions.rows[tables]
@@ -109,20 +110,20 @@ class AccessPatternBatch:
             np.concatenate(last, axis=1),
             rolled,
             np.where(rolled[:, loops.shape[1] :].any(axis=1), nest, -1),
-            apart,
+            skipped,
         )
 
     def take(self, rows: slice) -> AccessPatternBatch:
-        """Return some of the visits."""
+        """Return some of the patterns."""
         return AccessPatternBatch(
             self.tables[rows], self.extents[rows], self.change[rows], self.base[rows], self.limits[rows],
-            self.rolled[rows], self.alone[rows], self.apart[rows],
+            self.rolled[rows], self.isolated[rows], self.skipped[rows],
         )  # fmt: skip
 
     @property
     def length(self) -> Ints:
         """Iterations of all loops that are enumerated, ``int64[N]``."""
-        return np.asarray(np.where(self.apart, 1, self.extents).prod(axis=1))
+        return np.asarray(np.where(self.skipped, 1, self.extents).prod(axis=1))
 
     @property
     def moving(self) -> Bools:
@@ -132,13 +133,13 @@ class AccessPatternBatch:
     def enumerate(
         self, rows: AccessTableRows, repeated: Bools, merged: Bools, folded: Bools, steps: Ints
     ) -> AccessPoints:
-        """Return the accesses at every iteration of some loops, others staying at their first value.
+        """Return the accesses at every iteration of some loops, at the first iteration of all others.
 
         Args:
             rows: Of all tables.
             repeated: ``bool[N, J]``, which loops.
-            merged: ``bool[N]``, of which visits equal accesses are put together on the way, as there are many.
-            folded: ``bool[N]``, of which visits only the byte in a sector matters, which is then the first index.
+            merged: ``bool[N]``, patterns whose equal accesses are merged between loops, to keep tables small.
+            folded: ``bool[N]``, patterns of which only the byte in a sector counts; it becomes the first index.
             steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
         """
         extents = np.where(repeated, self.extents, 1)
@@ -151,9 +152,9 @@ class AccessPatternBatch:
             np.ones(len(owner), np.int64), np.zeros(len(owner), np.int64),
         )  # fmt: skip
         if folded.any():
-            change = _first_instead(change, (change * steps[:, None, :]).sum(axis=2), folded)
-            address = (points.every * steps[owner]).sum(axis=1)
-            points = replace(points, every=_first_instead(points.every, address, folded[owner]))
+            change = _with_first_index(change, (change * steps[:, None, :]).sum(axis=2), folded)
+            address = (points.indices * steps[owner]).sum(axis=1)
+            points = replace(points, indices=_with_first_index(points.indices, address, folded[owner]))
         loops = np.flatnonzero((extents > 1).any(axis=0)).tolist()
         for k in loops:
             if k != loops[0] and merged.any():
@@ -164,61 +165,64 @@ class AccessPatternBatch:
 
 @dataclass(frozen=True)
 class AccessPoints:
-    """Accesses of some visits.
+    """Accesses of some patterns.
 
     Attributes:
-        owner: ``int64[P]``, the visit, ascending.
-        every: ``int64[P, Q]``, the indices, floor divisions left out.
-        full: ``bool[P, C]``, whether the last active threads take part.
-        times: ``int64[P]``, how often.
-        iteration: ``int64[P]``, in which iteration of the loops that stay loops.
+        owner: ``int64[P]``, the pattern, ascending.
+        indices: ``int64[P, Q]``, indices before floor divisions.
+        full: ``bool[P, C]``, whether the last active threads make the access.
+        times: ``int64[P]``, multiplicity.
+        iteration: ``int64[P]``, iteration of the rolled loops.
     """
 
     owner: Ints
-    every: Ints
+    indices: Ints
     full: Bools
     times: Ints
     iteration: Ints
 
     def take(self, rows: Ints | Bools) -> AccessPoints:
         """Return some of the accesses."""
-        return AccessPoints(self.owner[rows], self.every[rows], self.full[rows], self.times[rows], self.iteration[rows])
+        return AccessPoints(
+            self.owner[rows], self.indices[rows], self.full[rows], self.times[rows], self.iteration[rows]
+        )
 
     def repeated(self, extents: Ints, change: Ints, limits: Ints, rolled: Bools) -> AccessPoints:
-        """Return the accesses at every iteration of a loop, which all visits have, if only of one iteration.
+        """Return the accesses at every iteration of one loop of all patterns.
 
         Args:
             extents: ``int64[N]``, its iterations.
-            change: ``int64[N, Q]``, change of each index a step.
+            change: ``int64[N, Q]``, change of each index per step.
             limits: ``int64[N, C]``, iterations of the last active threads.
             rolled: ``bool[N]``, whether it stays a loop.
         """
         each = extents[self.owner]
         row = np.repeat(np.arange(len(each)), each)
         at = (np.arange(len(row)) - np.repeat(np.cumsum(each) - each, each))[:, None]
-        found = self.take(row)
-        every = found.every + at * change[found.owner]
-        cut = (limits < extents[:, None]).any()
-        found = replace(found, every=every, full=found.full & (at < limits[found.owner]) if cut else found.full)
+        points = self.take(row)
+        indices = points.indices + at * change[points.owner]
+        partial = (limits < extents[:, None]).any()
+        full = points.full & (at < limits[points.owner]) if partial else points.full
+        points = replace(points, indices=indices, full=full)
         if rolled.any():
-            iteration = found.iteration * extents[found.owner] + at[:, 0]
-            found = replace(found, iteration=np.where(rolled[found.owner], iteration, found.iteration))
-        return found
+            iteration = points.iteration * extents[points.owner] + at[:, 0]
+            points = replace(points, iteration=np.where(rolled[points.owner], iteration, points.iteration))
+        return points
 
     def merged(self, which: Bools, folded: Bools) -> AccessPoints:
         """Return accesses, equal ones of some patterns merged; ``bool[N]`` both, see `AccessPatternBatch.enumerate`."""
-        every = np.where(folded[self.owner][:, None], self.every % SECTOR_BYTES, self.every)
-        apart = np.where(which[self.owner], 0, np.arange(1, len(every) + 1))
-        rows = [self.owner[:, None], apart[:, None], every, self.full, self.iteration[:, None]]
+        indices = np.where(folded[self.owner][:, None], self.indices % SECTOR_BYTES, self.indices)
+        unique = np.where(which[self.owner], 0, np.arange(1, len(indices) + 1))
+        rows = [self.owner[:, None], unique[:, None], indices, self.full, self.iteration[:, None]]
         _, first, number = unique_rows(np.concatenate(rows, axis=1))
         times = np.bincount(number, self.times, len(first)).astype(np.int64)
         order = np.argsort(first)
-        return replace(replace(self, every=every).take(first[order]), times=times[order])
+        return replace(replace(self, indices=indices).take(first[order]), times=times[order])
 
 
-def _first_instead(indices: Ints, values: Ints, which: Bools) -> Ints:
-    """Return indices ``int64[X, ..., Q]``, some rows with a value in the first place and zeros elsewhere."""
-    found = indices.copy()
-    found[which] = 0
-    found[which, ..., 0] = values[which]
-    return found
+def _with_first_index(indices: Ints, values: Ints, which: Bools) -> Ints:
+    """Return indices ``int64[X, ..., Q]``, with ``values`` first and zeros after it in some rows."""
+    replaced = indices.copy()
+    replaced[which] = 0
+    replaced[which, ..., 0] = values[which]
+    return replaced

@@ -1,4 +1,4 @@
-"""What threads access, remembered by what it follows from."""
+"""Cache of the accesses of one thread, by the quantities that determine them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from autosched.featurize.accesses.offset_tables import UniqueAccesses
 from autosched.featurize.regions.nest_arrays import Bools, Ints
 from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.featurize.tables.growable_table import GrowableArray
+from autosched.featurize.tables.padding import pad_columns
 from autosched.featurize.tables.unique import unique_inverse
 
 
 class UniqueAccessCache:
-    """Entries of everything met so far.
+    """Accesses of all groups so far, as rows of growable arrays.
 
     Args:
-        kinds: Kinds of accesses.
-        amortised: Whether what the unrolled points of a thread share is accessed once.
-        vectors: Whether accesses to neighbouring elements are joined; only where they are amortised.
+        kinds: Descriptors of accesses.
+        amortised: Whether unrolled points of a thread access shared elements once.
+        vectors: Whether accesses to neighbouring elements are coalesced; only if amortised.
     """
 
     def __init__(self, kinds: DescriptorTables, *, amortised: bool, vectors: bool = False) -> None:
@@ -37,49 +38,43 @@ class UniqueAccessCache:
         self.tables = AccessTableRows(kinds.ranks)
         self._number: dict[int, int] = {}
         self.first.extend(np.zeros(1, np.int64))
-        self.length.extend(np.zeros(1, np.int64))  # number 0 has no entries
+        self.length.extend(np.zeros(1, np.int64))  # number 0 has no accesses
 
     def of(
         self, keys: Ints, wanted: Bools, unrolled: Bools, several: Callable[[Ints], tuple[UniqueAccesses, Ints]],
         single: Callable[[int], UniqueAccesses],
     ) -> Ints:  # fmt: skip
-        """Return the number of the entries of each group of accesses, 0 where they are not wanted.
+        """Return the number of each group in the cache, 0 for groups that are not wanted.
 
         Args:
-            keys: ``int64[A]``, equal where the entries are.
+            keys: ``int64[A]``, equal for groups with equal accesses.
             wanted: ``bool[A]``.
-            unrolled: ``bool[A]``, for which groups `unrolled_entries` serves.
-            several: Returns the entries of such groups by their rows, one after the other, and how many each has.
-            single: Returns the entries of any group by its row.
+            unrolled: ``bool[A]``, which groups `unrolled_entries` enumerates.
+            several: Returns the accesses of such groups by their rows, group by group, and the number of each.
+            single: Returns the accesses of any group by its row.
         """
         rows = np.flatnonzero(wanted)
-        found = np.zeros(len(keys), np.int64)
+        numbers = np.zeros(len(keys), np.int64)
         unique, first, which = unique_inverse(keys[rows])
         listed = unique.tolist()
         missing = np.array([k for k, key in enumerate(listed) if key not in self._number], np.int64)
-        together = unrolled[rows[first[missing]]]
-        if together.any():
-            chosen = missing[together]
+        batched = unrolled[rows[first[missing]]]
+        if batched.any():
+            chosen = missing[batched]
             start = self._add(*several(rows[first[chosen]]))
             self._number.update((listed[k], start + n) for n, k in enumerate(chosen.tolist()))
-        for k in missing[~together].tolist():
+        for k in missing[~batched].tolist():
             e = single(int(rows[first[k]]))
             self._number[listed[k]] = self._add(e, np.array([len(e.times)], np.int64))
-        found[rows] = np.array([self._number[key] for key in listed], np.int64)[which]
-        return found
+        numbers[rows] = np.array([self._number[key] for key in listed], np.int64)[which]
+        return numbers
 
     def _add(self, e: UniqueAccesses, count: Ints) -> int:
-        """Append the entries of some groups and return the number of the first."""
+        """Append the accesses of some groups; return the number of the first."""
         at = self.start.extend(e.start)
         self.times.extend(e.times)
         self.width.extend(e.width)
         self.full.extend(e.full)
-        self.remainders.extend(_wide(e.remainders, self.kinds.ranks))
+        self.remainders.extend(pad_columns(e.remainders, (self.kinds.ranks,)))
         self.first.extend(at + np.cumsum(count) - count)
         return self.length.extend(count)
-
-
-def _wide(values: Ints, width: int) -> Ints:
-    found = np.zeros((len(values), width), np.int64)
-    found[:, : values.shape[1]] = values
-    return found

@@ -1,4 +1,4 @@
-"""What one evaluation of a stage reads, inlined Funcs looked through, and how the addresses move with its loops."""
+"""Accesses of one evaluation of a stage, through inlined Funcs, and the change of addresses with its loops."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from autosched.featurize.regions.stage_interior import interior, same_loops
 from autosched.lang.expr import Expr, RVar, Var, walk
 
 MOST_POINTS = 4096
-"""An inlined Func evaluated at more points than this by one stage ends the enumeration; searches prune such states."""
+"""Most points at which one stage evaluates inlined Funcs; enumeration ends there, and searches prune such states."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRow:
     """One index of an access as ``(sum(coefficients * loop) + constant) // quotient``.
 
-    ``exact`` says whether that is the value at every interior point, and one that code for any block has; floors inside
-    sums are taken together.
+    ``exact``: whether that is the value at every interior point and in every block. Several floor divisions of a sum
+    are approximated by one.
     """
 
     coefficients: tuple[tuple[str, int], ...]
@@ -34,18 +34,18 @@ class AccessRow:
 
 @dataclass(frozen=True, slots=True)
 class AccessGroup:
-    """Accesses of one array whose addresses differ by constants only.
+    """Accesses of one array whose addresses differ only by constants.
 
     Attributes:
         source: Name of the Func or input.
         component: Tuple component.
         rows: Coefficients and quotient for each dimension of the source; None where the index is not affine.
-        offsets: The constants of every access, one tuple a distinct access.
-        clamped: For each dimension of the source whether something falls out of the index in the middle of the loops'
-            ranges, a clamp, say.
-        by_data: Whether an index depends on what is loaded.
-        moved_by: For each dimension of the source, the loops that its index is computed from, those around data that it
-            depends on included; empty where they are not known.
+        offsets: The constants of every distinct access, one tuple each.
+        clamped: For each dimension of the source, whether a term of the index, such as a clamp, vanishes in the middle
+            of the loops' ranges.
+        by_data: Whether an index depends on loaded data.
+        moved_by: For each dimension of the source, the loops in its index, those in indices of loaded data included;
+            empty if unknown.
     """
 
     source: str
@@ -58,7 +58,7 @@ class AccessGroup:
 
     @property
     def everywhere(self) -> bool:
-        """Whether nothing falls out of any index."""
+        """Whether no term of an index vanishes in the middle of the loops' ranges."""
         return not any(self.clamped)
 
     @property
@@ -68,23 +68,23 @@ class AccessGroup:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the form gives the address of every interior point."""
+        """Whether the affine form gives the address of every interior point."""
         return all(r is not None and r.exact for r in self.rows)
 
     def loops(self) -> frozenset[str]:
-        """Names of the loops the address depends on, as far as it is affine."""
+        """Names of the loops in affine indices of the address."""
         return frozenset(name for r in self.rows if r is not None for name, _ in r.coefficients)
 
 
 @dataclass(frozen=True)
 class StageAccesses:
-    """What one evaluation of a stage touches.
+    """Accesses of one evaluation of a stage.
 
     Attributes:
-        loads: Groups of loads, without those of inlined Funcs, which are looked through.
+        loads: Groups of loads; a load of an inlined Func is replaced by that Func's own loads.
         stores: Groups of stores, one for each tuple component.
-        calls: Distinct points at which each inlined Func is evaluated.
-        overflow: Whether there were more than `MOST_POINTS` of them, so that the lists are cut short.
+        calls: Number of distinct points at which each inlined Func is evaluated.
+        overflow: Whether there are more than `MOST_POINTS` such points, so that the lists are incomplete.
     """
 
     loads: tuple[AccessGroup, ...]
@@ -94,22 +94,28 @@ class StageAccesses:
 
 
 Points = tuple[tuple[int, ...], ...]
-"""Distinct points at which a Func is evaluated: for each dimension a number, the same for equal indices."""
+"""Distinct points at which a Func is evaluated: a number for each dimension, the same for equal indices."""
 _Kind = tuple[object, ...] | None
-"""What a row has in common with those that differ by a constant; None where an index is not affine."""
-_Way = tuple[tuple[bool, ...], tuple[frozenset[str], ...]]
+"""Key of the rows that differ only by a constant; None where an index is not affine."""
+_Dependence = tuple[tuple[bool, ...], tuple[frozenset[str], ...]]
 """``clamped`` and ``moved_by`` of a load."""
 _Form = tuple[tuple[AccessRow | None, ...], tuple[int, ...], tuple[object, ...]]
-"""Rows of a load, its constants, and what it has in common with others of its group."""
+"""Rows of a load, its constants, and the key of its group."""
 
 
 @dataclass(eq=False)
 class _Load:
-    """A load at symbolic indices; never changed, and not frozen only because searches make very many.
+    """A load at symbolic indices of one stage; mutable only for speed, and for the two cached fields.
 
-    ``sure`` says that no loop fell out of them in the middle of its range, ``clamped`` of which something did, and
-    ``moved_by`` the loops that each is computed from. A load is of one stage only; once they are known, ``inside`` are
-    the loads of the inlined Func that is loaded, and ``form`` is what groups loads.
+    Attributes:
+        source: Name of the Func or input.
+        component: Tuple component.
+        index: The indices.
+        sure: Whether every index depends on the same loops in the middle of their ranges, and no select skips the load.
+        clamped: Whether a term of each index vanishes there.
+        moved_by: The loops in each index.
+        inside: Cached loads of the inlined Func that is loaded.
+        form: Cached form, which groups loads.
     """
 
     source: str
@@ -123,30 +129,30 @@ class _Load:
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Texts that are equal for equal indices."""
+        """Keys of the indices, equal for equal indices."""
         return tuple(map(ix.key, self.index))
 
 
 @dataclass
 class AccessTable:
-    """Accesses of a pipeline's stages for any choice of inlined Funcs, worked out once each."""
+    """Cache of the accesses of a pipeline's stages for any set of inlined Funcs."""
 
     bound: BoundPipeline
-    _found: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
+    _accesses: dict[tuple[str, int, frozenset[str]], StageAccesses] = field(default_factory=dict)
     _called: dict[tuple[str, int, frozenset[str]], list[_Load]] = field(default_factory=dict)
     _points: dict[tuple[str, int, frozenset[str]], dict[str, Points]] = field(default_factory=dict)
     _loads: dict[tuple[str, int], tuple[_Load, ...]] = field(default_factory=dict)
     _calls: dict[tuple[object, ...], tuple[_Load, ...]] = field(default_factory=dict)
-    _of_calls: dict[tuple[object, ...], tuple[_Way, ...]] = field(default_factory=dict)
+    _dependences: dict[tuple[object, ...], tuple[_Dependence, ...]] = field(default_factory=dict)
     _rows: dict[tuple[str, int, str, bool], tuple[AccessRow | None, _Kind]] = field(default_factory=dict)
 
     def of(self, func: str, number: int, inlined: frozenset[str]) -> StageAccesses:
-        """Return the accesses of a stage when these Funcs are inlined."""
+        """Return the accesses of a stage with some inlined Funcs."""
         reached = self._reached(func, number, inlined)
         key = func, number, reached
-        if key not in self._found:
-            self._found[key], self._called[key] = self._enumerate(self.bound.stage(func, number), reached)
-        return self._found[key]
+        if key not in self._accesses:
+            self._accesses[key], self._called[key] = self._enumerate(self.bound.stage(func, number), reached)
+        return self._accesses[key]
 
     def called_by(self, func: str, number: int, inlined: frozenset[str]) -> tuple[AccessGroup, ...]:
         """Return the points at which a stage evaluates inlined Funcs; the arguments are those of `of`."""
@@ -155,38 +161,35 @@ class AccessTable:
         return self._grouped(self.bound.stage(func, number), called)
 
     def distinct_calls(self, func: str, number: int, inlined: frozenset[str]) -> Mapping[str, Points]:
-        """Return where a stage evaluates each inlined Func; the arguments are those of `of`.
-
-        Returns:
-            For each Func one tuple a distinct point: for each dimension a number, the same for equal indices.
-        """
+        """Return the distinct points at which a stage evaluates each inlined Func; the arguments are those of `of`."""
         self.of(func, number, inlined)
         key = func, number, self._reached(func, number, inlined)
         if key not in self._points:
             numbers: dict[tuple[str, int], dict[str, int]] = {}
-            found: dict[str, list[tuple[int, ...]]] = {}
+            by_source: dict[str, list[tuple[int, ...]]] = {}
             for call in self._called[key]:
-                known = [numbers.setdefault((call.source, k), {}) for k in range(len(call.keys))]
-                point = tuple([n.setdefault(text, len(n)) for n, text in zip(known, call.keys, strict=True)])
-                found.setdefault(call.source, []).append(point)
-            self._points[key] = {source: tuple(points) for source, points in found.items()}
+                by_dim = [numbers.setdefault((call.source, k), {}) for k in range(len(call.keys))]
+                point = tuple([n.setdefault(text, len(n)) for n, text in zip(by_dim, call.keys, strict=True)])
+                by_source.setdefault(call.source, []).append(point)
+            self._points[key] = {source: tuple(points) for source, points in by_source.items()}
         return self._points[key]
 
     def _reached(self, func: str, number: int, inlined: frozenset[str]) -> frozenset[str]:
-        found: set[str] = set()
+        """Return the inlined Funcs that a stage reads, directly or through others of them."""
+        reached: set[str] = set()
         queue = list(self.bound.stage(func, number).sources)
         while queue:
             name = queue.pop()
-            if name in inlined and name not in found:
-                found.add(name)
+            if name in inlined and name not in reached:
+                reached.add(name)
                 queue += self.bound.funcs[name].stages[0].sources
-        return frozenset(found)
+        return frozenset(reached)
 
     def _stage_loads(self, stage: BoundStage) -> tuple[_Load, ...]:
         key = stage.func, stage.number
         if key not in self._loads:
             inside = interior(self.bound, stage)
-            found: dict[tuple[object, ...], _Load] = {}
+            loads: dict[tuple[object, ...], _Load] = {}
             doubtful = loads_never_taken(stage, inside)
             for load, source in stage.loads:
                 whole = [stage.index_of(i) for i in load.indices]
@@ -194,12 +197,12 @@ class AccessTable:
                 sure = all(same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
                 clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
                 one = _Load(source, load.component, index, sure, clamped, tuple(map(_loops_of, load.indices)))
-                found[source, load.component, one.keys] = one
-            self._loads[key] = tuple(found.values())
+                loads[source, load.component, one.keys] = one
+            self._loads[key] = tuple(loads.values())
         return self._loads[key]
 
     def _enumerate(self, stage: BoundStage, inlined: frozenset[str]) -> tuple[StageAccesses, list[_Load]]:
-        """Return what a stage accesses, and the points at which it evaluates inlined Funcs."""
+        """Return the accesses of a stage, and the points at which it evaluates inlined Funcs."""
         seen: dict[tuple[object, ...], _Load] = {}
         points: dict[tuple[str, tuple[str, ...]], _Load] = {}
         queue = [self._stage_loads(stage)]
@@ -227,7 +230,7 @@ class AccessTable:
         return StageAccesses(loads, self._grouped(stage, stores), calls, overflow), list(points.values())
 
     def _inside(self, stage: BoundStage, call: _Load) -> tuple[_Load, ...]:
-        """Return the loads of an inlined Func evaluated at a point; other choices of inlined Funcs meet it again."""
+        """Return the loads of an inlined Func at a point, cached for all sets of inlined Funcs."""
         key = stage.func, stage.number, call.source, call.keys, call.sure, call.clamped  # ranges are the stage's
         if key not in self._calls:
             self._calls[key] = self._loads_at(call)
@@ -236,26 +239,26 @@ class AccessTable:
     def _loads_at(self, call: _Load) -> tuple[_Load, ...]:
         func = self.bound.funcs[call.source]
         env = dict(zip(func.dims, call.index, strict=True))
-        found = []
-        for p, (clamped, moved_by) in zip(self._stage_loads(func.stages[0]), self._ways(call), strict=True):
+        loads = []
+        for p, (clamped, moved_by) in zip(self._stage_loads(func.stages[0]), self._dependence(call), strict=True):
             index = tuple([ix.substitute(i, env) for i in p.index])
-            found.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped, moved_by))
-        return tuple(found)
+            loads.append(_Load(p.source, p.component, index, p.sure and call.sure, clamped, moved_by))
+        return tuple(loads)
 
-    def _ways(self, call: _Load) -> tuple[_Way, ...]:
-        """Return what loads of an inlined Func have in common with those of other calls at neighbouring points."""
+    def _dependence(self, call: _Load) -> tuple[_Dependence, ...]:
+        """Return ``clamped`` and ``moved_by`` of an inlined Func's loads, cached for calls with equal ones."""
         key = call.source, call.clamped, call.moved_by
-        if key not in self._of_calls:
+        if key not in self._dependences:
             func = self.bound.funcs[call.source]
             called = dict(zip(func.dims, call.moved_by, strict=True))
-            self._of_calls[key] = tuple(
+            self._dependences[key] = tuple(
                 (
                     _clamped_at(p, func.dims, call),
                     tuple(frozenset().union(*(called.get(n, {n}) for n in names)) for names in p.moved_by),
                 )
                 for p in self._stage_loads(func.stages[0])
             )
-        return self._of_calls[key]
+        return self._dependences[key]
 
     def _grouped(self, stage: BoundStage, accesses: list[_Load]) -> tuple[AccessGroup, ...]:
         groups: dict[tuple[object, ...], tuple[tuple[AccessRow | None, ...], dict[tuple[int, ...], None]]] = {}
@@ -265,8 +268,8 @@ class AccessTable:
             if a.form is None:
                 a.form = self._form(stage, a)
             rows, offset, key = a.form
-            known = groups.setdefault(key, (rows, {}))
-            known[1][offset] = None
+            _, offsets = groups.setdefault(key, (rows, {}))
+            offsets[offset] = None
             moved_by.setdefault(key, a.moved_by)
             before = clamped.get(key, (False,) * len(a.index))
             own = a.clamped or before
@@ -277,8 +280,8 @@ class AccessTable:
         )
 
     def _form(self, stage: BoundStage, a: _Load) -> _Form:
-        found = [self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True)]
-        rows, kinds = tuple([row for row, _ in found]), tuple([kind for _, kind in found])
+        pairs = [self._row(stage, k, i, a.sure) for k, i in zip(a.keys, a.index, strict=True)]
+        rows, kinds = tuple([row for row, _ in pairs]), tuple([kind for _, kind in pairs])
         offset = tuple([0 if r is None else r.constant for r in rows])
         unknown = tuple([k for k, r in zip(a.keys, rows, strict=True) if r is None])
         by_data = bool(unknown) and any(_depends_on_data(i) for i, r in zip(a.index, rows, strict=True) if r is None)
@@ -286,16 +289,16 @@ class AccessTable:
 
     def _row(self, stage: BoundStage, text: str, index: ix.Index, sure: bool) -> tuple[AccessRow | None, _Kind]:
         key = stage.func, stage.number, text, sure
-        found = self._rows.get(key)
-        if found is None:
+        cached = self._rows.get(key)
+        if cached is None:
             row = _row(index, sure)
             kind = None if row is None else (row.coefficients, row.quotient, row.exact)
-            found = self._rows[key] = row, kind
-        return found
+            cached = self._rows[key] = row, kind
+        return cached
 
 
 def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ...]:
-    """Return which indices of a load of an inlined Func are clamped, by itself or where the Func is called."""
+    """Return which indices of an inlined Func's load are clamped, in the Func or at the call."""
     moved = {d for d, c in zip(dims, call.clamped, strict=False) if c}
     own = load.clamped or (False,) * len(load.index)
     if not moved:
@@ -304,7 +307,7 @@ def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ..
 
 
 def _row(index: ix.Index, sure: bool) -> AccessRow | None:
-    if all(isinstance(t, ix.LoopVar) for t, _ in ix.terms_of(index)):  # most are, and fractions are slow
+    if all(isinstance(t, ix.LoopVar) for t, _ in ix.terms_of(index)):  # the common case; fractions are slow
         constant = index.const if isinstance(index, ix.Affine) else index
         own = [(t.name, c) for t, c in ix.terms_of(index) if isinstance(t, ix.LoopVar)]
         return AccessRow(tuple(sorted(own)), constant, 1, exact=sure)
@@ -320,7 +323,7 @@ def _row(index: ix.Index, sure: bool) -> AccessRow | None:
 
 
 def _loops_of(index: Expr) -> frozenset[str]:
-    """Return the loops that an index is computed from, those around data that it depends on included."""
+    """Return the loops in an index, those in indices of loaded data included."""
     return frozenset(node.name for node in walk(index) if isinstance(node, Var | RVar))
 
 
@@ -329,7 +332,7 @@ def _depends_on_data(index: ix.Index) -> bool:
 
 
 def _without_clamps(index: ix.Index) -> ix.Index:
-    """Replace minima and maxima with constants by their other side: few threads are beyond the edge."""
+    """Replace minima and maxima with constants by their other argument, the value inside the bounds."""
     if not isinstance(index, ix.Affine):
         return index
     total: ix.Index = index.const

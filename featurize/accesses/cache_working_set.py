@@ -1,4 +1,4 @@
-"""Different sectors of global memory that one block loads: what a cache beside it must hold to catch all rereads."""
+"""Working set of one block in a cache: the distinct sectors of global memory that it loads."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from autosched.featurize.tables.descriptor_tables import THREAD
 from autosched.featurize.tables.growable_table import TableRows, hash_rows
 
 STRETCH = 64
-"""Iterations of a block's warps, those of loops inside each other taken together, within which memory is read again if
-at all: while one warp waits, others go on."""
+"""Iterations of a block's warps, over all nested loops, within which memory is reused: other warps run while one
+waits."""
 LEAST_STRETCH = 4
 GATHERED = 2
-"""Sectors that data-dependent reads touch, over those they would fill."""
+"""Sectors of data-dependent reads, over those that their elements would fill."""
 
 
 def distinct_sectors(
     geometry: Geometry, accesses: BatchAccesses, cost: MemoryTraffic, loops: Loops, moving: Bools
 ) -> tuple[Floats, Floats]:
-    """Return the different sectors that a block loads, altogether and within a stretch of its loops, ``float64[R]``.
+    """Return the distinct sectors that a block loads, in total and within a stretch of its loops, ``float64[R]``.
 
-    Those of an array count with the nest that needs most of it.
+    The sectors of an array count for the nest that loads most of it.
 
     Args:
         geometry: The nests.
-        accesses: What they access.
-        cost: What that costs.
+        accesses: Their accesses.
+        cost: Memory traffic of the accesses.
         loops: Loops inside a thread.
         moving: ``bool[A, K]``, which of these move an address.
     """
@@ -60,22 +60,22 @@ def distinct_sectors(
 
 
 def _points_of_block(geometry: Geometry) -> Ints:
-    """Return the points of each dimension that all threads of a block evaluate, ``int64[R, D]``, as a box."""
+    """Return the bounding box of the points that all threads of a block evaluate, ``int64[R, D]``."""
     nests = geometry.nests
     d = nests.low.shape[1]
-    found = nests.points.copy()
+    box = nests.points.copy()
     inside = np.flatnonzero(nests.kinds["level"] == THREAD)
     if len(inside):
-        found[inside] += (np.abs(nests.step[inside]) * (nests.active[inside] - 1)[:, None, :]).sum(axis=2)
-        found[inside] += (np.abs(nests.loops[inside, :, 1 : 1 + d]) * nests.loops[inside, :, :1]).sum(axis=1)
-    return found
+        box[inside] += (np.abs(nests.step[inside]) * (nests.active[inside] - 1)[:, None, :]).sum(axis=2)
+        box[inside] += (np.abs(nests.loops[inside, :, 1 : 1 + d]) * nests.loops[inside, :, :1]).sum(axis=1)
+    return box
 
 
 def _touched(points: Ints, kinds: TableRows) -> Floats:
-    """Return the sectors of what groups of accesses read over boxes of points, ``float64[N]``.
+    """Return the sectors that groups of accesses read over boxes of points, ``float64[N]``.
 
-    Rows with less than a sector between them are one piece of memory. A piece that does not fill whole sectors begins
-    anywhere in one.
+    Rows with less than a sector between them form one contiguous piece. A piece that does not fill whole sectors may
+    begin anywhere in a sector.
     """
     box, reads = Boxes.of(kinds, points.shape[1]).sizes(points, kinds["reach"], kinds["reductions"])
     size = kinds["itemsize"]
@@ -84,10 +84,10 @@ def _touched(points: Ints, kinds: TableRows) -> Floats:
     for k in reversed(range(box.shape[1])):
         stride = kinds["strides"][:, k]
         here = stride > 0
-        joined = here & whole & ((stride - piece) * size < SECTOR_BYTES)
-        pieces = np.where(here & ~joined, pieces * box[:, k], pieces)
-        whole &= ~here | joined | (box[:, k] == 1)
-        piece = np.where(joined, (box[:, k] - 1) * stride + piece, piece)
+        contiguous = here & whole & ((stride - piece) * size < SECTOR_BYTES)
+        pieces = np.where(here & ~contiguous, pieces * box[:, k], pieces)
+        whole &= ~here | contiguous | (box[:, k] == 1)
+        piece = np.where(contiguous, (box[:, k] - 1) * stride + piece, piece)
     bytes_ = np.minimum(piece * size, kinds["array_bytes"])
     begun = np.where(bytes_ % SECTOR_BYTES == 0, 0.0, 1 - size / SECTOR_BYTES)
     scattered = np.where(kinds["affine"] > 0, 1.0, np.minimum(GATHERED * size / SECTOR_BYTES, 1.0))

@@ -1,4 +1,4 @@
-"""How much of its source a group of accesses reads over a box of points, for many groups at once."""
+"""Footprints: the part of an array that a group of accesses reads over a box of points."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Boxes:
-    """The indices of groups of accesses, one row a group; ``Q`` dimensions of sources, ``D`` of nests.
+    """Bounding boxes of groups of accesses, one row each; ``Q`` dimensions of sources, ``D`` of nests.
 
     Attributes:
         factors: ``int64[N, Q, D]``, absolute coefficients of the nest's dimensions.
         spread: ``int64[N, Q]``, largest less smallest constant of the group.
-        quotient: ``int64[N, Q]``.
+        quotient: ``int64[N, Q]``, floor divisors.
         known: ``bool[N, Q]``, whether the index is affine.
-        fastest: ``bool[N, Q]``, whether this is the source's last dimension.
+        fastest: ``bool[N, Q]``, whether it is the source's last dimension.
         accesses: ``int64[N]``, distinct accesses of the group.
     """
 
@@ -36,21 +36,21 @@ class Boxes:
 
     @classmethod
     def of(cls, kinds: TableRows, dims: int) -> Boxes:
-        """Return the boxes of kinds of accesses (see `autosched.featurize.tables.descriptor_tables`)."""
+        """Return the boxes of rows of `DescriptorTables.access`."""
         factors = np.abs(kinds["coefficients"]).reshape(len(kinds["rank"]), -1, dims)
         rank = np.arange(factors.shape[1])
         fastest = rank == kinds["rank"][:, None] - 1
-        return cls(factors, kinds["spread"], kinds["quotient"], kinds["known"] > 0, fastest, kinds["count"])
+        return cls(factors, kinds["spread"], kinds["quotient"], kinds["affine_dims"] > 0, fastest, kinds["count"])
 
     def read(self, extents: Ints, reach: Ints | int, reductions: Ints | int) -> tuple[Ints, Ints]:
-        """Return the elements and the rows that are read, ``int64[N]`` each.
+        """Return the elements and contiguous rows that are read, ``int64[N]`` each.
 
-        A box around what is read, or the number of accesses where that is less.
+        These are the sizes of the bounding box, or the number of accesses if that is less.
 
         Args:
             extents: ``int64[N, D]``, points of the nest.
-            reach: ``int64[N, Q]``, how far reductions move each index.
-            reductions: ``int64[N]``, their iterations at each point.
+            reach: ``int64[N, Q]``, distance that reductions move each index.
+            reductions: ``int64[N]``, terms of the reductions at each point.
         """
         exact, reads = self.sizes(extents, reach, reductions)
         elements = np.minimum(exact.prod(axis=1), reads).astype(np.int64)
@@ -58,9 +58,9 @@ class Boxes:
         return elements, lines
 
     def sizes(self, extents: Ints, reach: Ints | int, reductions: Ints | int) -> tuple[Floats, Ints]:
-        """Return the box around what is read, ``float64[N, Q]``, and the number of accesses, ``int64[N]``.
+        """Return the extents of the bounding box, ``float64[N, Q]``, and the number of accesses, ``int64[N]``.
 
-        In floating point, as the boxes of data-dependent indices are beyond 64 bits.
+        Boxes of data-dependent indices exceed 64-bit integers, hence floating point.
         """
         points = extents.prod(axis=1) * reductions
         length = self.spread + reach + np.matmul(self.factors, (extents - 1)[:, :, None])[:, :, 0]

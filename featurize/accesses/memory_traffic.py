@@ -1,32 +1,29 @@
-"""Transactions, bytes and footprints of a nest's accesses, for many candidates at once (Anderson, section 7.1).
+"""Memory traffic of a nest's accesses: requests, transactions and bytes, for batches (Anderson, section 7.1).
 
-Affine accesses are counted lane by lane. `MemoryTraffic.exact` says of which the addresses are known exactly; these are
-the approximations where it is false:
+Affine accesses are counted lane by lane. `MemoryTraffic.exact` marks accesses with exact addresses. The others are
+approximated:
 
-* An index that is not affine (data, products, remainders), and a thread with too many points to be unrolled: a request
-  needs `GATHER_SECTORS` sectors, or `GATHER_CONFLICTS` wavefronts in shared memory, and nothing is shared between
-  points.
-* Atomic operations: threads that meet at an element take turns. In global memory each lane is a sector of its own,
-  which is about what second-level caches do in the same time; in shared memory a request whose addresses are known
-  takes a wavefront for each lane at one element, and one that depends on data `ATOMIC_CONFLICTS`; of floats, which are
-  loaded and swapped until nobody came between, twice as many.
-* A floor division inside a sum, or several of them in one index: they are taken together, ``(2 * (x // 2) + 1)`` as
-  ``x + 1``.
-* An index that loses a loop, or a clamp, in the middle half of the domain (``x // 96``, ``min(x, 100)``): it is taken
-  to be there as in that half.
-* What a Member stores to global memory, too: each block stores the share of its tile that blocks own on average.
-* Loads in the arm of a select that a comparison of indices leaves out: they count.
-* A THREAD Member whose place does not move evenly with the threads or loops around it.
-* Members that need whole groups of points in blocks that do not begin with one: code asks at each point whether it is
-  needed, which the middle block need not show.
-* What a thread loads under two floor divisions that are not the same for all blocks: elements are told apart by the
-  index before the division, so one may count twice.
+* Indices that are not affine (data, products, remainders), and threads with too many points to be unrolled: a request
+  takes `GATHER_SECTORS` sectors, or `GATHER_CONFLICTS` wavefronts in shared memory, and points share no accesses.
+* Atomic operations: those on one element are serialised. In global memory each lane is a sector of its own, which is
+  about the throughput of second-level caches. In shared memory a request with affine addresses takes a wavefront for
+  each lane at one element, a data-dependent one `ATOMIC_CONFLICTS`. Floats take twice as many: their updates are
+  compare-and-swap loops.
+* A floor division inside a sum, or several in one index: approximated by one, ``(2 * (x // 2) + 1)`` as ``x + 1``.
+* An index that loses a loop or a clamp in the middle half of the domain (``x // 96``, ``min(x, 100)``): its form there
+  is used everywhere.
+* Stores of materialised producers to global memory: each block stores the average owned share of its tile.
+* Loads in an arm of a select that a comparison of indices excludes: they count.
+* A thread-level producer that does not move linearly with the threads or loops that enclose it.
+* Aligned groups of points cut by block boundaries: code guards each point, which the middle block may not show.
+* Loads under two floor divisions with remainders that differ between blocks: elements are identified by the index
+  before the division, so that one may count twice.
 
-Accesses that `autosched.schedule.kernel.vector_access` joins count as one (`UniqueAccessCache.vectors`), with these
-approximations: unrolled reductions are taken to be written out as well, rows beside each other to be loaded by one
-piece of code, and stores to a buffer that a nest also reads to be joined.
+Accesses that `autosched.schedule.kernel.vector_access` coalesces count as one (`UniqueAccessCache.vectors`). Three
+approximations: unrolled reductions are coalesced like points, the same code loads adjacent rows, and stores to a buffer
+that the nest also reads are coalesced.
 
-Footprints are boxes around what is read, or the number of accesses where that is less.
+Footprints are bounding boxes, or the number of accesses if that is less.
 """
 
 from __future__ import annotations
@@ -37,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.accesses.access_cache import UniqueAccessCache
+from autosched.featurize.accesses.access_enumeration import AccessEnumerator
 from autosched.featurize.accesses.batch_accesses import BatchAccesses
 from autosched.featurize.accesses.warp_transactions import (
     FIRST_LANE,
@@ -51,24 +49,30 @@ from autosched.featurize.accesses.warp_transactions import (
     warps_of_block,
 )
 from autosched.featurize.regions.memory_kinds import GLOBAL, REGISTER
-from autosched.featurize.regions.nest_arrays import Bools, Ints
-from autosched.featurize.regions.nest_geometry import AXES
+from autosched.featurize.regions.nest_arrays import AXES, Bools, Ints
 from autosched.featurize.tables.descriptor_tables import BLOCK
 
 Floats = NDArray[np.float64]
 
 GATHER_SECTORS = 8
-"""Sectors of a data-dependent read of global memory: neighbours hold similar numbers, as in images."""
+"""Sectors of a data-dependent read of global memory; neighbouring lanes have similar indices, as in images."""
 GATHER_CONFLICTS = 4
-"""Wavefronts of a data-dependent read of shared memory: 32 random banks hold about so many in the fullest."""
+"""Wavefronts of a data-dependent read of shared memory: the fullest of 32 banks for random addresses."""
 
 ATOMIC_CONFLICTS = 8
-"""Wavefronts of a data-dependent atomic operation on shared memory: lanes that hold similar numbers meet in a bin."""
+"""Wavefronts of a data-dependent atomic operation on shared memory; lanes with similar values update one bin."""
 
 
 @dataclass(frozen=True)
 class Warps:
-    """Warps of nests: ``int64[R]`` each; ``tail`` is 0 or 1, ``tail_lane`` the last active warp's first lane."""
+    """Warps of nests, ``int64[R]`` each.
+
+    Attributes:
+        regular: Active warps, a tail warp excepted.
+        tail: 1 if there is a tail warp, else 0.
+        tail_lane: First lane of the last active warp.
+        threads: Active threads.
+    """
 
     regular: Ints
     tail: Ints
@@ -85,17 +89,17 @@ class Warps:
 
 @dataclass(frozen=True)
 class MemoryTraffic:
-    """What groups of accesses cost one block; ``[A]`` each.
+    """Traffic of groups of accesses in one block; ``[A]`` each.
 
     Attributes:
         requests: Warp instructions.
         transactions: Sectors of global memory, or wavefronts of shared memory.
-        used: Bytes that lanes ask for, each element once a request.
-        lanes: Lanes that take part, over all requests.
+        used: Bytes that lanes request, each element once per request.
+        lanes: Active lanes, summed over requests.
         per_thread: Elements that one thread accesses, shared ones once.
-        apart: Transactions if none of the accesses are joined to vectors.
-        apart_requests: Warp instructions then.
-        exact: Whether the addresses are known exactly in every interior block.
+        uncoalesced: Transactions without vector accesses.
+        uncoalesced_requests: Warp instructions without vector accesses.
+        exact: Whether addresses are exact in every interior block.
     """
 
     requests: Floats
@@ -103,22 +107,22 @@ class MemoryTraffic:
     used: Floats
     lanes: Floats
     per_thread: Floats
-    apart: Floats
-    apart_requests: Floats
+    uncoalesced: Floats
+    uncoalesced_requests: Floats
     exact: Bools
 
     def of(self, which: slice) -> MemoryTraffic:
-        """Return what some of them cost."""
+        """Return the traffic of some groups."""
         return MemoryTraffic(
             self.requests[which], self.transactions[which], self.used[which], self.lanes[which],
-            self.per_thread[which], self.apart[which], self.apart_requests[which], self.exact[which],
+            self.per_thread[which], self.uncoalesced[which], self.uncoalesced_requests[which], self.exact[which],
         )  # fmt: skip
 
     def times(self, often: Floats) -> MemoryTraffic:
-        """Return what they cost if each is made so many times, ``float64[A]``."""
+        """Return the traffic if each access is made ``often`` times, ``float64[A]``."""
         return MemoryTraffic(
             self.requests * often, self.transactions * often, self.used * often, self.lanes * often,
-            self.per_thread * often, self.apart * often, self.apart_requests * often, self.exact,
+            self.per_thread * often, self.uncoalesced * often, self.uncoalesced_requests * often, self.exact,
         )  # fmt: skip
 
 
@@ -126,19 +130,19 @@ def traffic(
     accesses: BatchAccesses, pool: UniqueAccessCache, block: Ints, blocks: Ints, warps: Warps, promoted: Bools,
     *, every_warp: bool = False,
 ) -> MemoryTraffic:  # fmt: skip
-    """Return what accesses cost a block.
+    """Return the memory traffic of a block.
 
     Args:
         accesses: The groups of accesses.
-        pool: What threads access.
+        pool: Cache of the accesses of one thread.
         block: ``int64[M, 3]``, threads of the blocks.
-        blocks: ``int64[M]``, how many there are.
+        blocks: ``int64[M]``, number of blocks.
         warps: Warps of all nests.
-        promoted: ``bool[R]``, whether a nest keeps its own Func's points in registers.
+        promoted: ``bool[R]``, whether a nest promotes its own Func's points to registers.
         every_warp: Whether each warp is counted, instead of the first for all but a tail warp.
     """
     kinds, nests, reader = accesses.kinds, accesses.nests, accesses.batch.readers
-    number = accesses.entries(pool)
+    number = AccessEnumerator(accesses, pool).numbers()
     entries = _EntryRows(accesses, pool, np.where(kinds["memory"] != REGISTER, number, 0), block)
     sums = entries.counted(warps, every_warp=every_warp)
     in_registers = np.flatnonzero(kinds["memory"] == REGISTER)
@@ -148,23 +152,23 @@ def traffic(
     exact = (kinds["exact"] > 0) & nests.linear[reader] & accesses.listed
     if every_warp:
         exact &= (kinds["everywhere"] > 0) | nests.central[reader]
-    exact &= ~_asks_at_each_point(accesses)
+    exact &= ~_guards_each_point(accesses)
     _add_gathers(sums, accesses, ~accesses.listed, warps)
     atomic = np.flatnonzero(kinds["atomic"])
     if len(atomic):
         exact[atomic] = False
-        _take_turns(sums, accesses, atomic)
+        _serialise_atomics(sums, accesses, atomic)
     stored = np.flatnonzero((kinds["own"] > 0) & (kinds["memory"] == GLOBAL) & (nests.kinds["level"][reader] == BLOCK))
     if len(stored):
         exact[stored] = False
-        _share_tiles(sums, accesses, blocks, stored)
-    again = np.where(promoted[reader], kinds["touched"], nests.kinds["reductions"][reader])
-    sums *= np.where(kinds["repeats"] > 0, again, 1)
+        _scale_to_owned(sums, accesses, blocks, stored)
+    again = np.where(promoted[reader], kinds["promoted_times"], nests.kinds["reductions"][reader])
+    sums *= np.where(kinds["accumulates"] > 0, again, 1)
     return MemoryTraffic(sums[0], sums[1], sums[2] * kinds["itemsize"], sums[3], sums[4], sums[5], sums[6], exact)
 
 
 class _EntryRows:
-    """Entries of all groups that go to global or shared memory, ``E`` of them, as rows of lane counters."""
+    """Accesses of all groups in global and shared memory, ``E`` of them, as rows of the transaction counters."""
 
     def __init__(
         self, accesses: BatchAccesses, pool: UniqueAccessCache, number: Ints, block: Ints
@@ -194,7 +198,7 @@ class _EntryRows:
         step = np.matmul((strides * whole)[:, None, :], accesses.step)[:, 0]
         base = ((accesses.base // kinds["quotient"] - accesses.origin) * strides).sum(axis=1)
         rows[:, 6:9] = step[group]
-        # where a warp's addresses start matters only within a sector
+        # transactions depend on the first address only modulo a sector
         rows[:, 9] = (pool.start.rows[entry] + base[group]) % SECTOR_BYTES
         for k in range(self.divisions):
             self._divide(rows, LINEAR_COLUMNS + k * QUOTIENT_COLUMNS, divided[:, k], left)
@@ -216,10 +220,7 @@ class _EntryRows:
         rows[:, column + 3] += np.where(here, left[np.arange(len(left)), which[self.group]], 0)
 
     def counted(self, warps: Warps, *, every_warp: bool) -> Floats:
-        """Return requests, transactions, elements, lanes, elements of a thread and two more, ``float64[7, A]``.
-
-        The last two are transactions and requests if each element is accessed by itself.
-        """
+        """Return the sums behind the fields of `MemoryTraffic`, ``float64[7, A]``, in their order."""
         kinds, reader = self.accesses.kinds, self.accesses.batch.readers
         a = len(reader)
         nest = reader[self.group]
@@ -239,7 +240,7 @@ class _EntryRows:
         rows = self.rows[chosen]
         rows[:, FIRST_LANE] = lane
         group = self.group[chosen]
-        found = np.zeros((len(rows), 3), np.int64)
+        counts = np.zeros((len(rows), 3), np.int64)
         shared = kinds["memory"][group] != GLOBAL
         bytes_ = kinds["itemsize"][group] * self.width[chosen]
         for counter, mask in (
@@ -250,18 +251,18 @@ class _EntryRows:
         ):
             at = np.flatnonzero(mask)
             if len(at):
-                found[at] = counter(rows[at])
-        asked = found[:, 2] > 0
-        passes = np.where(placed[group], found[:, 0], asked)
+                counts[at] = counter(rows[at])
+        requested = counts[:, 2] > 0
+        passes = np.where(placed[group], counts[:, 0], requested)
         width = self.width[chosen]
-        counted = {0: asked, 1: passes, 2: found[:, 1] * width, 3: found[:, 2]}
-        counted |= {5: np.minimum(passes, found[:, 2]) * width, 6: asked * width}
-        for k, values in counted.items():
+        added = {0: requested, 1: passes, 2: counts[:, 1] * width, 3: counts[:, 2]}
+        added |= {5: np.minimum(passes, counts[:, 2]) * width, 6: requested * width}
+        for k, values in added.items():
             sums[k] += np.bincount(group, weight * values, sums.shape[1])
 
 
-def _asks_at_each_point(accesses: BatchAccesses) -> Bools:
-    """Whether an access is in a kernel with groups of points that blocks do not begin with, ``bool[A]``."""
+def _guards_each_point(accesses: BatchAccesses) -> Bools:
+    """Whether an access is in a kernel whose block boundaries cut aligned groups, ``bool[A]``."""
     batch = accesses.batch
     uneven = accesses.uneven_groups.any(axis=1)
     if not uneven.any():
@@ -271,7 +272,7 @@ def _asks_at_each_point(accesses: BatchAccesses) -> Bools:
 
 
 def _add_gathers(sums: Floats, accesses: BatchAccesses, which: Bools, warps: Warps) -> None:
-    """Fill in data-dependent accesses."""
+    """Set the sums of accesses that are not enumerated, such as data-dependent ones."""
     rows = np.flatnonzero(which)
     if not len(rows):
         return
@@ -290,20 +291,20 @@ def _add_gathers(sums: Floats, accesses: BatchAccesses, which: Bools, warps: War
     sums[4, rows] = points
 
 
-def _share_tiles(sums: Floats, accesses: BatchAccesses, blocks: Ints, rows: Ints) -> None:
-    """Let each block store the part of its Member's tile that it owns: all of them together, every point once."""
+def _scale_to_owned(sums: Floats, accesses: BatchAccesses, blocks: Ints, rows: Ints) -> None:
+    """Scale stores of materialised producers to the owned part of a tile; all blocks store every point once."""
     points = accesses.kinds["array_bytes"][rows] / accesses.kinds["itemsize"][rows]
     tiles = accesses.nests.points[accesses.batch.readers[rows]].prod(axis=1)
     candidate = accesses.batch.accesses.candidate[rows]
     sums[:, rows] *= np.minimum(points / np.maximum(tiles * blocks[candidate], 1), 1.0)
 
 
-def _take_turns(sums: Floats, accesses: BatchAccesses, rows: Ints) -> None:
-    """Let atomic operations wait for one another."""
+def _serialise_atomics(sums: Floats, accesses: BatchAccesses, rows: Ints) -> None:
+    """Serialise atomic operations on one element."""
     kinds = accesses.kinds
     lanes, requests = sums[3, rows], sums[0, rows]
-    together = lanes / np.maximum(sums[2, rows], 1)
-    shared = np.where(accesses.listed[rows], sums[1, rows] * together, requests * ATOMIC_CONFLICTS)
+    lanes_per_element = lanes / np.maximum(sums[2, rows], 1)
+    shared = np.where(accesses.listed[rows], sums[1, rows] * lanes_per_element, requests * ATOMIC_CONFLICTS)
     shared = np.minimum(shared, np.maximum(lanes, requests)) * kinds["atomic"][rows]
     transactions = np.where(kinds["memory"][rows] == GLOBAL, lanes, shared)
     sums[1, rows] = sums[5, rows] = transactions

@@ -1,4 +1,4 @@
-"""The accesses that one nest makes while one thread walks its loops."""
+"""The accesses of one nest by one thread, over all its loops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosched.featurize.regions.nest_geometry import Bools, Ints, TileBox
 
 @dataclass(frozen=True, slots=True)
 class AccessLoop:
-    """A loop inside the thread: its lowest value, its iterations, and the change of each index a step."""
+    """A loop inside the thread: lowest value, iterations, and the change of each index per step."""
 
     name: Hashable
     lowest: int
@@ -25,17 +25,17 @@ class AccessLoop:
 
 @dataclass(eq=False)
 class LoopedAccesses:
-    """A group of accesses with the loops of the nest it stands in.
+    """A group of accesses with the loops of its nest.
 
     Args:
         group: The accesses.
         nest: A name for the nest.
-        dims: Dimensions of the nest that have serial loops, outermost first.
-        reductions: Loops around them inside the thread, with lowest and highest value.
+        dims: Dimensions of the nest with serial loops, outermost first.
+        reductions: Reductions that enclose these inside the thread, with lowest and highest value.
 
     Attributes:
-        known: Positions of the affine indices; there are K.
-        rows: These.
+        affine_dims: Positions of the ``K`` affine indices.
+        rows: The affine indices.
         quotients: ``int64[K]``, their floor divisors.
         divides: Whether there is a floor division.
         constants: ``int64[accesses, K]``.
@@ -46,7 +46,7 @@ class LoopedAccesses:
     nest: Hashable
     dims: Sequence[str]
     reductions: Sequence[tuple[str, int, int]]
-    known: list[int] = field(init=False)
+    affine_dims: list[int] = field(init=False)
     rows: list[AccessRow] = field(init=False)
     quotients: Ints = field(init=False)
     divides: bool = field(init=False)
@@ -54,13 +54,13 @@ class LoopedAccesses:
     reduced: list[AccessLoop] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.known = [k for k, r in enumerate(self.group.rows) if r is not None]
+        self.affine_dims = [k for k, r in enumerate(self.group.rows) if r is not None]
         self.rows = [r for r in self.group.rows if r is not None]
         self.quotients = np.array([r.quotient for r in self.rows], np.int64)
         self.divides = any(r.quotient > 1 for r in self.rows)
         offsets = np.array(self.group.offsets, np.int64).reshape(len(self.group.offsets), -1)
-        self.constants = offsets[:, self.known]
-        self._own = self._change_with(self.dims)
+        self.constants = offsets[:, self.affine_dims]
+        self._change = self._change_with(self.dims)
         self.reduced = [
             AccessLoop((self.nest, name), lo, hi + 1 - lo, self._change_with([name])[:, 0], True)
             for name, lo, hi in self.reductions
@@ -68,34 +68,36 @@ class LoopedAccesses:
 
     def _change_with(self, dims: Sequence[str]) -> Ints:
         """Return the coefficients of some loops, ``int64[K, loops]``."""
-        found = np.zeros((len(self.rows), len(dims)), np.int64)
+        coefficients = np.zeros((len(self.rows), len(dims)), np.int64)
         for k, r in enumerate(self.rows):
             for name, c in r.coefficients:
                 if name in dims:
-                    found[k, list(dims).index(name)] = c
-        return found
+                    coefficients[k, list(dims).index(name)] = c
+        return coefficients
 
     def loops(
         self, tile: TileBox, around: Sequence[Hashable], reduces: Sequence[bool], nest: Hashable
     ) -> list[AccessLoop]:
-        """Return the loops of a visit, outermost first: those around the nest, its reductions, its own points.
+        """Return the loops of a pattern, outermost first: enclosing ones, reductions, then loops over points.
 
         Args:
             tile: The thread's points.
-            around: Names of the loops around the nest.
+            around: Names of the enclosing loops.
             reduces: Which of these are reductions.
             nest: A name for the nest.
         """
-        found = [AccessLoop(around[k], 0, n, self._own @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)]
-        found += [
+        loops = [
+            AccessLoop(around[k], 0, n, self._change @ tile.moves[k], reduces[k]) for k, n in enumerate(tile.outer)
+        ]
+        loops += [
             replace(loop, name=(nest, name)) for loop, (name, *_) in zip(self.reduced, self.reductions, strict=True)
         ]
         for k, (d, n) in enumerate(zip(self.dims, tile.serial, strict=True)):
-            found.append(AccessLoop((nest, d), 0, n, self._own[:, k], False))
-        return found
+            loops.append(AccessLoop((nest, d), 0, n, self._change[:, k], False))
+        return loops
 
     def canonical(self, every: Ints, rest: Ints | int) -> Ints:
-        """Return indices ``int64[..., K]`` such that different ones have different floor quotients, where it is known.
+        """Return indices ``int64[..., K]`` that differ only if their floor quotients do, where remainders are known.
 
         Args:
             every: Indices before floor divisions.
@@ -104,8 +106,8 @@ class LoopedAccesses:
         if not self.divides:
             return every
         known = (self.quotients > 1) & (np.asarray(rest) >= 0)
-        found: Ints = np.where(known, (every + rest) // self.quotients * self.quotients - rest, every)
-        return found
+        canonical: Ints = np.where(known, (every + rest) // self.quotients * self.quotients - rest, every)
+        return canonical
 
 
 @dataclass(frozen=True)
@@ -115,14 +117,14 @@ class ThreadAccessPattern:
     Attributes:
         accesses: The group of accesses and the nest's loops.
         tile: The thread's points.
-        around: Names of the loops around the nest, outermost first.
+        around: Names of the enclosing loops, outermost first.
         reduces: Which of these are reductions.
-        shift: ``int64[K]``, what to add to its indices (before floor divisions) to compare them with another's.
-        rest: ``int64[K]``, the remainder of each index before its floor division at the lowest point, where that is the
-            same for all threads and blocks; otherwise -1.
-        guarded: Whether it stands behind a guard.
-        rolled: Positions of loops that stay loops in compiled code, whose iterations share nothing.
-        nest: A name for the nest, where that of the accesses is of another one that accesses alike; or None.
+        shift: ``int64[K]``, offset of its indices before floor divisions relative to those of another pattern.
+        rest: ``int64[K]``, the remainder of each index before its floor division at the lowest point; -1 where threads
+            or blocks differ.
+        guarded: Whether a guard encloses it.
+        rolled: Positions of loops that stay loops in compiled code; their iterations share no loads.
+        nest: A name for the nest, if the accesses are named after another nest with equal ones; or None.
         loops: All loops inside the thread, outermost first.
     """
 
@@ -144,18 +146,18 @@ class ThreadAccessPattern:
 
     @property
     def length(self) -> int:
-        """Iterations of all loops together."""
+        """Product of the iterations of all loops."""
         return math.prod(p.extent for p in self.loops)
 
     def varying_loops(self) -> set[int]:
-        """Return positions of loops that move an index, as far as floor divisions let it."""
+        """Return positions of loops that move an index before its floor division."""
         return {k for k, p in enumerate(self.loops) if p.extent > 1 and p.change.any()}
 
     def points(self, repeated: set[int]) -> tuple[Ints, Bools]:
-        """Return what some loops add to the indices, and which of their iterations the last threads run.
+        """Return the contribution of some loops to the indices, and the iterations of the last threads.
 
         Args:
-            repeated: Positions of the loops; the others stay at their first value.
+            repeated: Positions of the loops; all others stay at their first value.
 
         Returns:
             ``int64[P, K]`` and ``bool[P, C]``.
@@ -172,17 +174,17 @@ class ThreadAccessPattern:
 
     @property
     def is_single(self) -> bool:
-        """Whether one of the nest's own loops stays a loop, so that it shares nothing with other nests."""
+        """Whether one of the nest's own loops is rolled, so that it shares no loads with other nests."""
         return any(k >= len(self.tile.outer) for k in self.rolled)
 
     def iterations(self, constants: Ints, repeated: set[int]) -> Ints:
-        """Return in which iteration of the loops that stay loops each access of `enumerate` is, ``int64[P]``."""
+        """Return the iteration of the rolled loops of each access of `enumerate`, ``int64[P]``."""
         shape = [p.extent if k in repeated else 1 for k, p in enumerate(self.loops)]
-        found = np.zeros(shape, np.int64)
+        iteration = np.zeros(shape, np.int64)
         for k in sorted(self.rolled & repeated):
             at = np.arange(shape[k]).reshape(-1, *(1,) * (len(shape) - k - 1))
-            found = found * shape[k] + at
-        return np.tile(found.reshape(-1), len(constants))
+            iteration = iteration * shape[k] + at
+        return np.tile(iteration.reshape(-1), len(constants))
 
     def enumerate(self, constants: Ints, repeated: set[int]) -> tuple[Ints, Bools]:
         """Return the indices of accesses at every iteration of some loops: ``int64[P, K]`` and ``bool[P, C]``."""

@@ -1,4 +1,4 @@
-"""Vector accesses in features: which of a thread's accesses `autosched.schedule.kernel.vector_access` joins."""
+"""Coalescing of a thread's accesses to vectors, by the rules of `autosched.schedule.kernel.vector_access`."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES, group_acce
 
 
 def aligned_bytes(moves: Ints, itemsize: Ints, which: Bools) -> Ints:
-    """Return what the address of a group's first access is a multiple of, but for a remainder all threads share.
+    """Return the alignment of the address of a group's first access, up to a remainder common to all threads.
 
     Args:
-        moves: ``int64[A, K]``, by how many bytes threads, blocks and loops move it.
+        moves: ``int64[A, K]``, bytes by which threads, blocks and loops move the address.
         itemsize: ``int64[A]``.
-        which: ``bool[A]``, whether accesses may be joined at all.
+        which: ``bool[A]``, whether accesses may be coalesced.
 
     Returns:
         ``int64[A]``, from the size of an element to `MAX_VECTOR_BYTES`.
     """
-    found = np.gcd.reduce(np.concatenate([np.full((len(moves), 1), MAX_VECTOR_BYTES), moves], axis=1), axis=1)
-    return np.where(which, np.maximum(found, itemsize), itemsize)
+    aligned = np.gcd.reduce(np.concatenate([np.full((len(moves), 1), MAX_VECTOR_BYTES), moves], axis=1), axis=1)
+    return np.where(which, np.maximum(aligned, itemsize), itemsize)
 
 
-def coalesced_accesses(
-    together: Ints | Bools, start: Ints, itemsize: int, aligned: int, rest: int
-) -> tuple[Ints, Ints]:
-    """Return the accesses that move the elements at some addresses.
+def coalesced_accesses(threads: Ints | Bools, start: Ints, itemsize: int, aligned: int, rest: int) -> tuple[Ints, Ints]:
+    """Return the vector accesses of the elements at some addresses.
 
     Args:
-        together: ``[E, C]``; only elements whose rows are equal are joined, as the same threads access them at once.
-        start: ``int64[E]``, different byte addresses, from the first access on.
+        threads: ``[E, C]``; only elements with equal rows are coalesced: the same threads access them together.
+        start: ``int64[E]``, distinct byte addresses relative to the first access.
         itemsize: Bytes of an element.
         aligned: See `aligned_bytes`.
         rest: The address of the first access modulo ``aligned``.
@@ -41,7 +39,7 @@ def coalesced_accesses(
     """
     chosen: list[int] = []
     lengths: list[int] = []
-    _, first, which = unique_rows(together.astype(np.int64))
+    _, first, which = unique_rows(threads.astype(np.int64))
     for k in range(len(first)):
         rows = np.flatnonzero(which == k)
         places = (start[rows] + rest) // itemsize

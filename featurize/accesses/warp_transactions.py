@@ -1,8 +1,8 @@
-"""How many memory transactions one warp needs, for many warps at once (Anderson, section 7.1, memory access).
+"""Memory transactions of one warp, for batches of warps (Anderson, section 7.1, memory access).
 
 The model of the memory system is that of the traced emulator (`autosched.runtime.emulator.trace`): 32-byte sectors of
-global memory, 32 banks of 4 bytes of shared memory. Counts are taken lane by lane, so they are exact; rows that occur
-repeatedly, as most do among the candidates of a search, are counted once.
+global memory, 32 banks of 4 bytes of shared memory. Counts are exact, lane by lane. Equal rows, common among the
+candidates of a search, are counted once.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ WORD_BYTES = 4
 BLOCK_X, BLOCK_Y, FIRST_LANE, ACTIVE_X, ACTIVE_Y, ACTIVE_Z, STEP_X, STEP_Y, STEP_Z, START = range(10)
 LINEAR_COLUMNS = 10
 QUOTIENT_COLUMNS = 6
-"""Further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes a step.
-All zeros where there is no such index."""
+"""Further columns for each index with a floor division: its steps in x, y, z, constant, divisor, and bytes per step.
+Zeros without such an index."""
 
 
 MOST_REMEMBERED = 1 << 19
-"""Rows that are remembered, some 100 MB of them: searches of one pipeline after another would need ever more memory."""
+"""Most cached rows, some 100 MB; without a limit, memory would grow with every pipeline that is searched."""
 
 
 class TransactionMemo:
-    """A function of integer rows that remembers what it has counted.
+    """A function of integer rows with a cache of its counts.
 
     Args:
         count: Returns the counts ``int64[M, width]`` of rows ``int64[M, K]``.
-        width: Numbers that are counted of a row.
-        most: Rows after which all are forgotten; those of one call are always kept.
+        width: Counts of a row.
+        most: Rows after which the cache is emptied; those of one call always fit.
     """
 
     def __init__(self, count: Callable[[Ints], Ints], width: int, most: int = MOST_REMEMBERED) -> None:
@@ -66,12 +66,12 @@ class TransactionMemo:
             start = self._counted.extend(self._count(rows[first[missing]]))
             number[missing] = np.arange(start, start + len(missing))
             self._number.update((listed[k], start + n) for n, k in enumerate(missing.tolist()))
-        found: Ints = self._counted.rows[number[inverse]]
-        return found
+        counts: Ints = self._counted.rows[number[inverse]]
+        return counts
 
 
 def _lanes(rows: Ints) -> tuple[Ints, Bools]:
-    """Return each lane's byte address ``int64[M, 32]`` and whether it takes part."""
+    """Return each lane's byte address, ``int64[M, 32]``, and whether it is active."""
     lane = rows[:, FIRST_LANE, None] + np.arange(WARP)
     block_x, block_y = rows[:, BLOCK_X, None], rows[:, BLOCK_Y, None]
     x, rest = lane % block_x, lane // block_x
@@ -85,14 +85,14 @@ def _lanes(rows: Ints) -> tuple[Ints, Bools]:
 
 
 def _ordered(values: Ints, active: Bools) -> tuple[Ints, Bools]:
-    """Return values in order with inactive ones last, and which are those of active lanes."""
+    """Return sorted values with inactive lanes last, and which values are of active lanes."""
     beyond = np.iinfo(np.int64).max
     ordered = np.sort(np.where(active, values, beyond), axis=1)
     return ordered, ordered != beyond
 
 
 def _distinct(ordered: Ints, present: Bools) -> Bools:
-    """Return which of values in order are there and the first of their kind."""
+    """Return which sorted values are present and differ from the one before."""
     fresh = present.copy()
     fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
     return fresh
@@ -106,7 +106,7 @@ def _sectors(rows: Ints) -> Ints:
 
 
 def _fullest_bank(words: Ints, present: Bools, banks: int) -> Ints:
-    """Return the most different words in one bank, of words in order."""
+    """Return the most distinct words in one bank, from sorted words."""
     slot = np.arange(len(words))[:, None] * banks + words % banks
     counts = np.bincount(slot[_distinct(words, present)], minlength=len(words) * banks)
     most: Ints = counts.reshape(len(words), banks).max(axis=1)
@@ -120,23 +120,23 @@ def _wavefronts_of_words(rows: Ints) -> Ints:
     return np.stack([fullest, _distinct(ordered, present).sum(axis=1), active.sum(axis=1)], axis=1)
 
 
-def _wavefronts_in_turns(rows: Ints, vector_bytes: int) -> Ints:
-    """Count wavefronts of accesses so wide that only some lanes of a warp, one after the other, go at a time."""
+def _wavefronts_of_vectors(rows: Ints, vector_bytes: int) -> Ints:
+    """Count wavefronts of wide accesses, which the hardware serves for one part of a warp after the other."""
     address, active = _lanes(rows)
-    together = WARP * WORD_BYTES // vector_bytes
-    turns = [slice(k, k + together) for k in range(0, WARP, together)]
-    ordered = (_ordered(address[:, t] // vector_bytes, active[:, t]) for t in turns)
+    lanes = WARP * WORD_BYTES // vector_bytes
+    parts = [slice(k, k + lanes) for k in range(0, WARP, lanes)]
+    ordered = (_ordered(address[:, p] // vector_bytes, active[:, p]) for p in parts)
     fullest = sum(_fullest_bank(*o, BANKS * WORD_BYTES // vector_bytes) for o in ordered)
     elements = _distinct(*_ordered(address, active)).sum(axis=1)
     return np.stack([fullest, elements, active.sum(axis=1)], axis=1)
 
 
 def _wavefronts_of_doubles(rows: Ints) -> Ints:
-    return _wavefronts_in_turns(rows, 2 * WORD_BYTES)
+    return _wavefronts_of_vectors(rows, 2 * WORD_BYTES)
 
 
 def _wavefronts_of_quads(rows: Ints) -> Ints:
-    return _wavefronts_in_turns(rows, 4 * WORD_BYTES)
+    return _wavefronts_of_vectors(rows, 4 * WORD_BYTES)
 
 
 def _warps(rows: Ints) -> Ints:
@@ -160,10 +160,10 @@ shared_transactions = TransactionMemo(_wavefronts_of_words, 3)
 """Rows to wavefronts, distinct elements and active lanes of one request for elements of up to 4 bytes."""
 
 shared_transactions_of_doubles = TransactionMemo(_wavefronts_of_doubles, 3)
-"""The same for elements or vectors of 8 bytes, which go half a warp at a time."""
+"""The same for elements or vectors of 8 bytes, served for half a warp at a time."""
 
 shared_transactions_of_quads = TransactionMemo(_wavefronts_of_quads, 3)
-"""The same for vectors of 16 bytes, which go a quarter of a warp at a time."""
+"""The same for vectors of 16 bytes, served for a quarter of a warp at a time."""
 
 warps_of_block = TransactionMemo(_warps, 4)
 """Rows of block x, y, z and active x, y, z to active warps, active threads, the last active warp's first lane, and

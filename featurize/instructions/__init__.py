@@ -1,4 +1,4 @@
-"""Instruction counts of many candidates at once.
+"""Instruction counts of batches of candidates.
 
 Begin with `arithmetic_work`.
 """

@@ -1,4 +1,4 @@
-"""Arithmetic of one evaluation of a stage, by the unit that runs it, and its shape as a tree."""
+"""Arithmetic of one evaluation of a stage by execution unit, and the Strahler number of its expression tree."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ UNITS = 4
 
 _CALL_WEIGHT = {"floor": 1, "ceil": 1, "trunc": 1, "round": 1, "hash_u32": 8}
 _SPECIAL_WEIGHT = 4
-"""Instructions of the special function unit and around it for a division or an elementary function."""
+"""Instructions of a division or an elementary function, those of the special function unit included."""
 _OF_LOAD, _OF_POINT, _OF_DATA = 2, 2, 5
 """Statements of generated code: value and name of each load; index and store of each point; conversion and clamp of an
 index that depends on data."""
 
 
 def code_size(operations: Sequence[float], reached: StageAccesses) -> int:
-    """Return the operations of code for one point: arithmetic, loads, an index for loads that are constants apart.
+    """Return the operations of the code of one point: arithmetic, loads, and one index per group of loads.
 
     Args:
-        operations: What `WorkTable.operations` counts.
-        reached: What is loaded and stored.
+        operations: Counts of `WorkTable.operations`.
+        reached: Accesses of one evaluation.
     """
     *usual, special = (int(n) for n in operations)
     loads = sum(len(group.offsets) for group in reached.loads)
@@ -41,7 +41,7 @@ def code_size(operations: Sequence[float], reached: StageAccesses) -> int:
 
 @dataclass
 class WorkTable:
-    """Operations and branching of a pipeline's stages, worked out once each."""
+    """Cache of the operations and branching of a pipeline's stages."""
 
     bound: BoundPipeline
     _operations: dict[tuple[str, int], tuple[float, ...]] = field(default_factory=dict)
@@ -51,48 +51,49 @@ class WorkTable:
 
     def operations(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[float, ...]:
         """Return operations by unit of one evaluation, inlined Funcs included (``calls`` times each)."""
-        total = list(self._own(stage))
+        total = list(self._stage_operations(stage))
         for name, times in calls.items():
-            for k, n in enumerate(self._own(self.bound.funcs[name].stages[0])):
+            for k, n in enumerate(self._stage_operations(self.bound.funcs[name].stages[0])):
                 total[k] += times * n
         return tuple(total)
 
     def integer_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[int, int]:
-        """Return the instructions that a GPU's integer units execute for one evaluation, those of indices left out.
+        """Return a GPU's integer instructions of one evaluation, without those of indices.
 
-        The second number is of those that only code for borders has besides.
+        Comparisons, selects, conversions and parts of floating-point functions count. A product that a sum takes in is
+        part of the sum's instruction. Conversions between integers of up to 32 bits are free.
 
-        Among them are comparisons, selections, conversions, and parts of floating-point functions; products of integers
-        are part of the sums that take them in, and conversions between integers of up to 32 bits cost nothing.
+        Returns:
+            Instructions of all code, and of boundary code only.
         """
-        total, borders = self._own_integers(stage)
+        total, boundary = self._stage_integers(stage)
         for name, times in calls.items():
-            own, at_border = self._own_integers(self.bound.funcs[name].stages[0])
-            total, borders = total + times * own, borders + times * at_border
-        return total, borders
+            everywhere, at_boundary = self._stage_integers(self.bound.funcs[name].stages[0])
+            total, boundary = total + times * everywhere, boundary + times * at_boundary
+        return total, boundary
 
     def float_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> int:
-        """Return the single-precision instructions of one evaluation; a product is part of the sum that takes it in."""
-        total = self._own_floats(stage)
+        """Return the single-precision instructions of one evaluation; a multiply-add is one instruction."""
+        total = self._stage_floats(stage)
         for name, times in calls.items():
-            total += times * self._own_floats(self.bound.funcs[name].stages[0])
+            total += times * self._stage_floats(self.bound.funcs[name].stages[0])
         return total
 
-    def _own_floats(self, stage: BoundStage) -> int:
+    def _stage_floats(self, stage: BoundStage) -> int:
         key = stage.func, stage.number
         if key not in self._floats:
             self._floats[key] = sum(float_instructions(e) for e in _nodes(stage))
         return self._floats[key]
 
-    def _own_integers(self, stage: BoundStage) -> tuple[int, int]:
+    def _stage_integers(self, stage: BoundStage) -> tuple[int, int]:
         key = stage.func, stage.number
         if key not in self._integers:
-            borders = loads_only_at_boundary(stage, interior(self.bound, stage))
-            nodes = [(integer_instructions(e), id(e) in borders) for e in _nodes(stage)]
+            boundary = loads_only_at_boundary(stage, interior(self.bound, stage))
+            nodes = [(integer_instructions(e), id(e) in boundary) for e in _nodes(stage)]
             self._integers[key] = sum(n for n, b in nodes if not b), sum(n for n, b in nodes if b)
         return self._integers[key]
 
-    def _own(self, stage: BoundStage) -> tuple[float, ...]:
+    def _stage_operations(self, stage: BoundStage) -> tuple[float, ...]:
         key = stage.func, stage.number
         if key not in self._operations:
             counts = [0.0] * UNITS
@@ -103,21 +104,21 @@ class WorkTable:
         return self._operations[key]
 
     def branching(self, stage: BoundStage, inlined: frozenset[str]) -> int:
-        """Return the Strahler number of a stage's expressions: registers needed to evaluate it without sharing."""
-        known = self._branching
+        """Return the Strahler number of a stage's expressions: registers to evaluate it without shared values."""
+        cache = self._branching
         stack = [stage]
         while stack:
             s = stack[-1]
-            below = (n for n in s.sources if n in inlined and (n, 0, inlined) not in known)
+            below = (n for n in s.sources if n in inlined and (n, 0, inlined) not in cache)
             pending = [self.bound.funcs[n].stages[0] for n in below]
             if pending:
                 stack += pending
                 continue
             stack.pop()
-            if (s.func, s.number, inlined) not in known:
+            if (s.func, s.number, inlined) not in cache:
                 numbers = (self._strahler(v, s, inlined) for v in s.values)
-                known[s.func, s.number, inlined] = max(numbers, default=1)
-        return known[stage.func, stage.number, inlined]
+                cache[s.func, s.number, inlined] = max(numbers, default=1)
+        return cache[stage.func, stage.number, inlined]
 
     def _strahler(self, root: Expr, stage: BoundStage, inlined: frozenset[str]) -> int:
         done: dict[int, int] = {}
@@ -136,25 +137,26 @@ class WorkTable:
             if pending:
                 stack.extend(pending)
                 continue
-            done[id(e)] = _joined([done[id(c)] for c in below])
+            done[id(e)] = _strahler_number([done[id(c)] for c in below])
         return done[id(root)]
 
 
 def _nodes(stage: BoundStage) -> list[Expr]:
-    """Return the different nodes of a stage's expressions, without those of indices."""
-    found: dict[int, Expr] = {}
+    """Return the distinct nodes of a stage's expressions, without those of indices."""
+    nodes: dict[int, Expr] = {}
     stack: list[Expr] = list(stage.values)
     while stack:
         e = stack.pop()
-        if id(e) in found or (e.weak and e.dtype.kind == "i"):
+        if id(e) in nodes or (e.weak and e.dtype.kind == "i"):
             continue
-        found[id(e)] = e
+        nodes[id(e)] = e
         if not isinstance(e, Load):
             stack.extend(children(e))
-    return list(found.values())
+    return list(nodes.values())
 
 
-def _joined(numbers: list[int]) -> int:
+def _strahler_number(numbers: list[int]) -> int:
+    """Return the Strahler number of a node from those of its operands."""
     if not numbers:
         return 1
     total = numbers[0]
@@ -164,7 +166,7 @@ def _joined(numbers: list[int]) -> int:
 
 
 def _cost(e: Expr) -> tuple[int, float]:
-    """Return the unit that evaluates a node (its operands not included) and in how many operations."""
+    """Return the unit that evaluates a node, and its operations, operands not included."""
     if isinstance(e, Const | Load):
         return INTEGER, 0
     widest = max((c.dtype for c in (e, *children(e)) if c.dtype.is_float), key=lambda d: d.bits, default=None)

@@ -1,4 +1,4 @@
-"""Instructions that a GPU's single-precision units execute for an operation, as compiled code has them."""
+"""Single-precision instructions of an operation in compiled GPU code."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ OF_FUNCTIONS = {
     "truediv": 9, "floordiv": 11, "mod": 10, "fmod": 9, "sqrt": 7, "exp": 8, "log": 19, "sin": 14, "cos": 14, "tan": 23,
     "tanh": 11, "pow": 46, "atan": 15, "asin": 15, "acos": 15, "atan2": 27, "hypot": 13,
 }  # fmt: skip
-"""Instructions of functions, counted in the SASS of kernels that do nothing else (``scripts/sass/costs.py``), that of
-the special function unit included."""
+"""Instructions of functions, that of the special function unit included; counted in the SASS of kernels of one function
+(``scripts/sass/costs.py``)."""
 ROUNDINGS = frozenset({"floor", "ceil", "round", "trunc", "hash_u32"})
-"""Executed by the units for integers."""
+"""Functions that integer units execute."""
 OTHER_FUNCTION = 20
 DIVISION_BY_CONSTANT = 6
-"""By a number that is no power of two: product, error and correction."""
+"""Division by a constant that is no power of two: product, error and correction."""
 
 
 def float_instructions(e: Expr) -> int:

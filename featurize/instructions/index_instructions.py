@@ -1,9 +1,9 @@
-"""Instructions that are there for indices alone: addresses, counters of loops, guards, positions of threads.
+"""Index instructions: addresses, loop counters, guards, and thread positions.
 
 An index is a sum with a term for each loop over blocks, threads and points that moves it. It is computed in the
-innermost of these loops that is not unrolled, once for all accesses whose addresses differ by constants; unrolled loops
-add nothing but constants. Where an index is clamped or divided, constants do not fold into it, and each copy in the
-unrolled code has its own. Guards are asked at each point.
+innermost of these loops that is not unrolled, once for all accesses whose addresses differ by constants. Unrolled loops
+only add constants. Constants do not fold into clamped or divided indices, so that each unrolled copy computes its own.
+Guards are evaluated at each point.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from autosched.featurize.tables.growable_table import hash_rows
 from autosched.featurize.tables.unique import first_of_each
 
 OF_KERNEL = 12
-"""Instructions of a warp to find out its block, its threads and the addresses of arrays."""
+"""Instructions of a warp for block index, thread indices and the addresses of arrays."""
 OF_IDLE_AXIS = 2
 """Comparison and branch where a nest has fewer threads along an axis than the block."""
 OF_GUARD = 2
-"""Comparison of one index, and joining it with the others or the branch."""
+"""Comparison of one index, and its conjunction with the rest of the guard."""
 OF_DIVISION, OF_CLAMP, OF_OTHER = 5, 2, 3
-"""Of a floor division by no power of two, of a minimum and maximum, of an index that is not affine."""
+"""Floor division by a number that is no power of two, minimum with maximum, and an index that is not affine."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class IndexCode:
 
     Attributes:
         geometry: The nests.
-        accesses: What they access.
+        accesses: Their accesses.
         loops: Their loops.
-        moving: ``bool[A, K]``, which of the loops that are kept move an address.
+        moving: ``bool[A, K]``, which rolled loops move an address.
         elements: ``float64[A]``, elements that one thread accesses, shared ones once.
-        border: ``float64[M]``, share of the blocks that run code with clamps and guards.
+        border: ``float64[M]``, share of the blocks that run boundary code.
     """
 
     geometry: Geometry
@@ -55,7 +55,7 @@ class IndexCode:
     border: Floats
 
     def instructions(self) -> Floats:
-        """Return the instructions that a block's warps issue for indices, by nest, ``float64[R]``."""
+        """Return the index instructions of all warps of a block, by nest, ``float64[R]``."""
         nests, batch = self.geometry.nests, self.accesses.batch
         candidate = batch.nests.candidate
         block = self.geometry.block[candidate]
@@ -83,7 +83,7 @@ class IndexCode:
         first = first_of_each(hash_rows([reader[:, None], linear]))
         runs = np.where(moving, self.loops.runs[reader], 1).max(axis=1)
         terms = np.count_nonzero(onward, axis=1) + np.count_nonzero(threads, axis=1) + np.count_nonzero(moving, axis=1)
-        found: Floats = runs * (terms * first + (terms > 0))
+        total: Floats = runs * (terms * first + (terms > 0))
         copies = np.maximum(self.elements[rows] / runs, 1)
         unfolded = np.zeros(len(rows), np.int64)
         rest = ((kinds["quotient"][rows] > 1) & (a.rest[rows] < 0)).any(axis=1)
@@ -91,9 +91,9 @@ class IndexCode:
         if len(divided):
             here = rows[divided]
             unfolded[divided] = self._unfolded(here)
-            chosen = (kinds["quotient"][here] > 1) | (kinds["known"][here] == 0)
+            chosen = (kinds["quotient"][here] > 1) | (kinds["affine_dims"][here] == 0)
             different = self._different(here, copies[divided])
-            found[divided] += runs[divided] * self._unshared(here, chosen, different, unfolded[divided])
+            total[divided] += runs[divided] * self._unshared(here, chosen, different, unfolded[divided])
         clamped = np.flatnonzero((kinds["clamped"][rows] > 0).any(axis=1))
         if len(clamped):
             here = rows[clamped]
@@ -102,39 +102,39 @@ class IndexCode:
             each = self._unshared(here, chosen, different, unfolded[clamped])
             each += OF_CLAMP * dims * different ** (1 / dims)
             share = np.where(self._always_clamped(here), 1.0, self.border[a.batch.accesses.candidate[here]])
-            found[clamped] += share * runs[clamped] * each
-        return found
+            total[clamped] += share * runs[clamped] * each
+        return total
 
     def _unfolded(self, rows: Ints) -> Ints:
-        """Return the instructions of divisions and the like in each index of some groups, ``int64[N]``."""
-        quotient, known = self.accesses.kinds["quotient"][rows], self.accesses.kinds["known"][rows] > 0
+        """Return the instructions of divisions and indices that are not affine, ``int64[N]``."""
+        quotient, known = self.accesses.kinds["quotient"][rows], self.accesses.kinds["affine_dims"][rows] > 0
         shifts = (quotient & (quotient - 1)) == 0
         cost = np.where(known, np.where(quotient == 1, 0, np.where(shifts, 1, OF_DIVISION)), OF_OTHER)
         return np.asarray(cost.sum(axis=1))
 
     def _different(self, rows: Ints, copies: Floats) -> Floats:
-        """Return how many of the copies of some groups differ in the indices into which constants do not fold.
+        """Return the copies that differ in the indices into which constants do not fold, ``float64[N]``.
 
-        Points that move no index which is not affine share all of it: in ``table[which[r], x]`` those along ``x``.
+        Points share an index that is not affine unless they move it: in ``table[which[r], x]`` those along ``x`` do.
         """
         a, kinds = self.accesses, self.accesses.kinds
         serial = a.nests.serial[a.batch.readers[rows]]
-        moved = kinds["moved"][rows].reshape(len(rows), kinds["known"].shape[1], -1)
+        moved = kinds["moved_by"][rows].reshape(len(rows), kinds["affine_dims"].shape[1], -1)
         points = np.where(moved.any(axis=1), serial, 1).prod(axis=1, dtype=np.float64)
-        unknown = (kinds["known"][rows] == 0).any(axis=1)
-        alone = unknown & ~((kinds["quotient"][rows] > 1) & (kinds["known"][rows] > 0)).any(axis=1)
+        unknown = (kinds["affine_dims"][rows] == 0).any(axis=1)
+        alone = unknown & ~((kinds["quotient"][rows] > 1) & (kinds["affine_dims"][rows] > 0)).any(axis=1)
         return np.where(alone, np.minimum(copies, points), copies)
 
     def _unshared(self, rows: Ints, chosen: Bools, copies: Floats, unfolded: Ints) -> Floats:
-        """Return the instructions of addresses, beyond the first one, that no constants tell apart, ``float64[N]``.
+        """Return the instructions of further addresses that do not differ only by constants, ``float64[N]``.
 
-        Each adds the loops over blocks and threads that move other indices, and these indices themselves.
+        Each adds terms for the loops over blocks and threads that move other indices, and these indices themselves.
 
         Args:
             rows: ``int64[N]``, groups of accesses.
             chosen: ``bool[N, Q]``, indices into which constants do not fold.
-            copies: ``float64[N]``, different addresses.
-            unfolded: ``int64[N]``, instructions of each for divisions and the like.
+            copies: ``float64[N]``, distinct addresses.
+            unfolded: ``int64[N]``, instructions of each from `_unfolded`.
         """
         a, others = self.accesses, ~chosen & (self.accesses.strides[rows] != 0)
         threads = ((a.step[rows] != 0) & others[:, :, None]).any(axis=1).sum(axis=1)
@@ -142,7 +142,7 @@ class IndexCode:
         return np.asarray((copies - 1) * (blocks + threads + 1) + copies * (chosen.sum(axis=1) + unfolded))
 
     def _always_clamped(self, rows: Ints) -> Bools:
-        """Whether a dimension that clamps is not divided by blocks, so that all of them meet both ends, ``bool[N]``."""
+        """Whether blocks do not divide a clamped dimension, so that each contains both ends of it, ``bool[N]``."""
         a = self.accesses
         clamped = ((a.factors[rows] != 0) & (a.kinds["clamped"][rows] > 0)[:, :, None]).any(axis=1)
         return np.asarray((clamped & (a.nests.onward[a.batch.readers[rows]] == 0)).any(axis=1))

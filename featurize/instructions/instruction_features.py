@@ -1,4 +1,4 @@
-"""Features of compiled code: instructions, what blocks at borders do besides, and what caches hold."""
+"""Features of compiled code: instructions, boundary code, and cache working sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPILED = (
     "global_sectors_of_block", "global_sectors_of_stretch", "global_registers_per_block", "global_rounds_per_thread",
     "shared_rounds_per_thread",
 )  # fmt: skip
-"""Names of the features of `compiled_code`, which are dear."""
+"""Names of the features of `compiled_code`, which are slow to compute."""
 FLOATS = "float_instructions_per_block"
 REGISTER_BYTES = 4
 
@@ -34,29 +34,29 @@ def compiled_code(
 
     Args:
         geometry: The nests.
-        accesses: What they access.
-        cost: What that costs.
+        accesses: Their accesses.
+        cost: Memory traffic of the accesses.
         warps: Warps of the nests.
         loops: Loops inside a thread.
-        evaluated: ``int64[R]``, points of THREAD Members that a thread evaluates, shared ones once.
+        evaluated: ``int64[R]``, points of thread-level producers that a thread evaluates, shared ones once.
     """
     nests, candidate = geometry.nests, accesses.batch.nests.candidate
     moving, border = loops.moving(accesses), border_share(geometry, accesses)
     at_border = border[candidate]
     code = IndexCode(geometry, accesses, loops, moving, cost.per_thread, border)
     instructions, combined = _of_warps(geometry, warps, evaluated)
-    integers = nests.kinds["integers"]
-    exchanges = nests.kinds["exchanged"] / np.maximum(nests.kinds["components"], 1)
+    integers = nests.kinds["integer_instructions"]
+    shuffles = nests.kinds["shuffles"] / np.maximum(nests.kinds["components"], 1)
     sectors, of_stretch = distinct_sectors(geometry, accesses, cost, loops, moving)
     loads, stores, requests = _border_traffic(geometry, accesses, cost)
-    from_global, from_shared = _links(accesses, cost, len(nests.low))
-    found: tuple[Floats, ...] = (
+    from_global, from_shared = _dependent_loads(accesses, cost, len(nests.low))
+    columns: tuple[Floats, ...] = (
         code.instructions(), instructions * (integers[:, 0] + at_border * integers[:, 1]) + combined[:, INTEGER],
         at_border, loops.groups,
         loads, stores, requests, sectors, of_stretch, _registers_filled(accesses, cost, len(nests.low)),
-        loops.groups * from_global, loops.groups * from_shared + exchanges,
+        loops.groups * from_global, loops.groups * from_shared + shuffles,
     )  # fmt: skip
-    return dict(zip(COMPILED, found, strict=True))
+    return dict(zip(COMPILED, columns, strict=True))
 
 
 def float_instructions(geometry: Geometry, warps: Warps, evaluated: Ints) -> Floats:
@@ -65,64 +65,64 @@ def float_instructions(geometry: Geometry, warps: Warps, evaluated: Ints) -> Flo
     Args:
         geometry: The nests.
         warps: Warps of the nests.
-        evaluated: ``int64[R]``, points of THREAD Members that a thread evaluates, shared ones once.
+        evaluated: ``int64[R]``, points of thread-level producers that a thread evaluates, shared ones once.
     """
     instructions, combined = _of_warps(geometry, warps, evaluated)
-    return np.asarray(instructions * geometry.nests.kinds["floats"] + combined[:, FLOAT], np.float64)
+    return np.asarray(instructions * geometry.nests.kinds["float_instructions"] + combined[:, FLOAT], np.float64)
 
 
 def _of_warps(geometry: Geometry, warps: Warps, evaluated: Ints) -> tuple[Floats, Floats]:
-    """Return how often warps run an instruction of an evaluation, ``[R]``, and those by kind that combine reductions.
+    """Return the executions of each instruction of an evaluation, ``[R]``, and the instructions of warp reductions.
 
-    The latter are ``[R, kinds]``.
+    The latter are by unit, ``[R, units]``.
     """
     nests = geometry.nests
     within = (nests.points / nests.threads).prod(axis=1)
     points = np.where(nests.kinds["level"] == THREAD, evaluated, within) * nests.kinds["reductions"]
     running = warps.regular + warps.tail
-    return points * running, within[:, None] * running[:, None] * nests.kinds["combined"]
+    return points * running, within[:, None] * running[:, None] * nests.kinds["combine_operations"]
 
 
-def _links(accesses: BatchAccesses, cost: MemoryTraffic, nests: int) -> tuple[Floats, Floats]:
-    """Return how many loads follow one another, from global and from shared memory, ``float64[R]`` each.
+def _dependent_loads(accesses: BatchAccesses, cost: MemoryTraffic, nests: int) -> tuple[Floats, Floats]:
+    """Return the length of chains of dependent loads, from global and from shared memory, ``float64[R]`` each.
 
-    Those whose index depends on data follow the others; there may be more in the same memory than one after the other.
+    Loads with data-dependent indices form the second link; longer chains within one memory are not modelled.
     """
     kinds = accesses.kinds
     loads = (kinds["store"] == 0) & (cost.transactions > 0)
 
     def any_of(memory: int, by_data: int) -> Floats:
         here = loads & (kinds["memory"] == memory) & (kinds["by_data"] == by_data)
-        found = np.zeros(nests)
-        found[accesses.batch.readers[here]] = 1.0
-        return found
+        links = np.zeros(nests)
+        links[accesses.batch.readers[here]] = 1.0
+        return links
 
     return any_of(GLOBAL, 0) + any_of(GLOBAL, 1), any_of(SHARED, 0) + any_of(SHARED, 1)
 
 
 def _registers_filled(accesses: BatchAccesses, cost: MemoryTraffic, nests: int) -> Floats:
-    """Return the registers that loads from global memory fill, ``float64[R]``; a vector of bytes shares some."""
+    """Return the registers that loads from global memory fill, ``float64[R]``; small elements of a vector share one."""
     kinds = accesses.kinds
     loads = (kinds["memory"] == GLOBAL) & (kinds["store"] == 0) & (cost.requests > 0)
-    joined = cost.apart_requests[loads] / cost.requests[loads]
-    filled = cost.requests[loads] * np.ceil(joined * kinds["itemsize"][loads] / REGISTER_BYTES)
+    elements = cost.uncoalesced_requests[loads] / cost.requests[loads]
+    filled = cost.requests[loads] * np.ceil(elements * kinds["itemsize"][loads] / REGISTER_BYTES)
     return np.asarray(np.bincount(accesses.batch.readers[loads], filled, nests), np.float64)
 
 
 def _border_traffic(geometry: Geometry, accesses: BatchAccesses, cost: MemoryTraffic) -> tuple[Floats, Floats, Floats]:
-    """Return sectors loaded, sectors stored and warp instructions of border blocks in global memory, ``float64[R]``.
+    """Return global sectors loaded, sectors stored and requests of boundary blocks, ``float64[R]`` each.
 
-    There, guarded points share no loads, and neither guarded accesses nor clamped ones are joined to vectors.
+    In boundary code guarded points share no loads, and neither guarded nor clamped accesses are coalesced.
     """
     nests, kinds, reader = geometry.nests, accesses.kinds, accesses.batch.readers
     guarded = (guards(geometry, accesses)[1] > 0)[reader]
     points = nests.serial.prod(axis=1) * nests.kinds["reductions"] * nests.times
     again = np.maximum(points[reader] * kinds["count"] / np.maximum(cost.per_thread, 1), 1)
     again = np.where(guarded & (kinds["own"] == 0), again, 1)
-    apart = guarded | (kinds["clamped"] > 0).any(axis=1)
+    separate = guarded | (kinds["clamped"] > 0).any(axis=1)
     here, stores = kinds["memory"] == GLOBAL, kinds["store"] > 0
-    sectors = np.where(apart, cost.apart * again, cost.transactions) * here
-    requests = np.where(apart, cost.apart_requests * again, cost.requests) * here
+    sectors = np.where(separate, cost.uncoalesced * again, cost.transactions) * here
+    requests = np.where(separate, cost.uncoalesced_requests * again, cost.requests) * here
 
     def summed(values: Floats) -> Floats:
         return np.asarray(np.bincount(reader, values, len(points)), np.float64)

@@ -1,4 +1,4 @@
-"""Instructions that a GPU's integer units execute for an operation of the language, as compiled code has them."""
+"""Integer instructions of an operation of the language in compiled GPU code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from autosched.lang.dtypes import DType
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
 
 DIVISION, DIVISION_BY_CONSTANT, HASH = 22, 5, 8
-"""Of integers: by a number that is not known, by one that is and no power of two; mixing of bits."""
+"""Integer division by a variable, by a constant that is no power of two, and the mixing of bits of ``hash_u32``."""
 NAN_PASSES = 2
-"""Least or largest of two floating-point numbers where one may be NaN: comparison and selection."""
+"""Minimum or maximum of floating-point numbers that may be NaN: comparison and select."""
 OF_FLOATS = {
     "truediv": 4, "floordiv": 8, "mod": 6, "fmod": 6, "sqrt": 3, "exp": 2, "log": 8, "sin": 13, "cos": 14, "tan": 14,
     "tanh": 6, "pow": 21, "atan": 5, "asin": 6, "acos": 6, "atan2": 16, "hypot": 6, "floor": 1, "ceil": 1, "round": 1,
     "trunc": 1,
 }  # fmt: skip
-"""Integer instructions of single-precision functions, counted in the SASS of kernels that do nothing else
+"""Integer instructions of single-precision functions, counted in the SASS of kernels of one function
 (``scripts/sass/costs.py``)."""
 OTHER_FUNCTION = 5
 
@@ -47,7 +47,7 @@ def _binary(e: Binary) -> int:
     if e.op in ("floordiv", "mod"):
         return _division(e)
     if e.op in ("add", "sub") and any(isinstance(x, Binary) and x.op == "mul" for x in (e.a, e.b)):
-        return 0  # one instruction is left of the product and the sum
+        return 0  # multiply-add is one instruction, counted for the product
     return _words(operand) ** (2 if e.op == "mul" else 1)
 
 

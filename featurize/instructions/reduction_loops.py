@@ -1,4 +1,4 @@
-"""Reductions of nests one by one."""
+"""Reductions of nests inside a thread, in a fixed number of columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosched.featurize.accesses.accesses import AccessGroup
 from autosched.featurize.sketch.sketch import inner_reductions
 
 MOST_REDUCTIONS = 4
-"""Innermost reductions of a stage that are told apart; others are taken together with the outermost of these."""
+"""Innermost reductions of a stage with a column each; further ones are merged with the outermost of these."""
 
 
 def reduction_extents(stage: BoundStage, dims: Sequence[str]) -> list[int]:
@@ -22,9 +22,9 @@ def reduction_extents(stage: BoundStage, dims: Sequence[str]) -> list[int]:
     """
     extents = [d.extent if d.reduction else 1 for name in inner_reductions(stage, dims) for d in [stage.loop(name)]]
     first, last = extents[:-MOST_REDUCTIONS], extents[-MOST_REDUCTIONS:]
-    found = [1] * (MOST_REDUCTIONS - len(last)) + last
-    found[0] *= math.prod(first)
-    return found
+    columns = [1] * (MOST_REDUCTIONS - len(last)) + last
+    columns[0] *= math.prod(first)
+    return columns
 
 
 def moving_reductions(group: AccessGroup, stage: BoundStage, dims: Sequence[str]) -> list[int]:
@@ -32,6 +32,6 @@ def moving_reductions(group: AccessGroup, stage: BoundStage, dims: Sequence[str]
     loops = group.loops()
     moved = [int(name in loops) for name in inner_reductions(stage, dims)]
     first, last = moved[:-MOST_REDUCTIONS], moved[-MOST_REDUCTIONS:]
-    found = [0] * (MOST_REDUCTIONS - len(last)) + last
-    found[0] = int(found[0] or any(first))
-    return found
+    columns = [0] * (MOST_REDUCTIONS - len(last)) + last
+    columns[0] = int(columns[0] or any(first))
+    return columns

@@ -1,4 +1,4 @@
-"""Regions and loop extents of many candidates at once: what blocks and threads compute and read.
+"""Regions and loop extents of blocks and threads, for batches of candidates.
 
 Begin with `required_regions`, the batched form of bounds inference.
 """

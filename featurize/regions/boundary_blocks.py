@@ -1,9 +1,9 @@
-"""Which blocks run code with clamps and guards, and what guards there are.
+"""Share of blocks that run boundary code, and the guards of that code.
 
-`autosched.lower.passes.partition_interior` decides that exactly, for one schedule at a time. Here it is worked out by
-dimension, from the grid and the domain, as if dimensions of the same name were divided alike: two blocks of each
-dimension in which an index is clamped, the last one where tiles do not fill the domain, and all where whole groups are
-computed that blocks do not begin with.
+`autosched.lower.passes.partition_interior` partitions the grid exactly, for one schedule. This estimate is made by
+dimension, from the grid and the domain, as if blocks divided dimensions of the same name alike. Boundary blocks are two
+in each dimension with a clamped index, the last one where tiles do not fill the domain, and all where block boundaries
+cut aligned groups.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from autosched.featurize.tables.descriptor_tables import THREAD
 
 
 def border_share(geometry: Geometry, accesses: BatchAccesses) -> Floats:
-    """Return the share of the blocks that run code with clamps and guards, ``float64[M]``.
+    """Return the share of the blocks that run boundary code, ``float64[M]``.
 
     Args:
         geometry: The nests.
-        accesses: What they access.
+        accesses: Their accesses.
     """
     nests, batch = geometry.nests, accesses.batch
-    moved = (nests.kinds["walked"] > 0) & (nests.onward > 0)
+    moved = (nests.kinds["looped"] > 0) & (nests.onward > 0)
     blocks = np.where(moved, -(-_extents(nests) // np.maximum(nests.onward, 1)), 1)
     at_ends = np.where(_clamped_dims(accesses), 2, _cut_off(nests))
     inside = np.where(moved, np.maximum(1 - at_ends / np.maximum(blocks, 1), 0), 1.0)
@@ -40,26 +40,26 @@ def border_share(geometry: Geometry, accesses: BatchAccesses) -> Floats:
 
 
 def guards(geometry: Geometry, accesses: BatchAccesses) -> tuple[Ints, Ints]:
-    """Return the comparisons of the guard at a point of each nest: in all code, and in border code besides.
+    """Return the comparisons of the guard at a point of each nest: in all code, and in boundary code only.
 
     Args:
         geometry: The nests.
-        accesses: What they access.
+        accesses: Their accesses.
 
     Returns:
         ``int64[R]`` each.
     """
     nests, kinds = geometry.nests, geometry.nests.kinds
     d = nests.low.shape[1]
-    walked = kinds["walked"] > 0
+    looped = kinds["looped"] > 0
     carried = -(-nests.covered // nests.serial) * nests.serial > nests.points
     nested = (nests.limits < nests.serial[:, None, :]).any(axis=1)
     inside = kinds["level"] == THREAD
-    always = (walked & np.where(inside[:, None], nested, carried)).sum(axis=1)
+    always = (looped & np.where(inside[:, None], nested, carried)).sum(axis=1)
     always += 2 * accesses.uneven_groups.any(axis=1)
     if nests.loops.shape[1]:
         always += inside & (nests.loops[:, :, 1 + d :] < nests.loops[:, :, :1]).any(axis=(1, 2))
-    return always, (walked & (nests.onward > 0) & _cut_off(nests)).sum(axis=1)
+    return always, (looped & (nests.onward > 0) & _cut_off(nests)).sum(axis=1)
 
 
 def _extents(nests: NestArrays) -> Ints:
@@ -72,9 +72,9 @@ def _cut_off(nests: NestArrays) -> Bools:
 
 
 def _clamped_dims(accesses: BatchAccesses) -> Bools:
-    """Return which dimensions of each nest move an index that is clamped, ``bool[R, D]``."""
-    found = np.zeros(accesses.nests.low.shape, bool)
+    """Return which dimensions of each nest move a clamped index, ``bool[R, D]``."""
+    clamped = np.zeros(accesses.nests.low.shape, bool)
     rows = np.flatnonzero((accesses.kinds["clamped"] > 0).any(axis=1) & (accesses.kinds["memory"] != REGISTER))
     moved = ((accesses.factors[rows] != 0) & (accesses.kinds["clamped"][rows] > 0)[:, :, None]).any(axis=1)
-    np.logical_or.at(found, accesses.batch.readers[rows], moved)
-    return found
+    np.logical_or.at(clamped, accesses.batch.readers[rows], moved)
+    return clamped

@@ -1,7 +1,7 @@
-"""Regions, threads and storage of all nests in the middle block, for candidates of many structures at once.
+"""Regions, threads and storage of all nests in the middle block, for candidates of many sketches at once.
 
-The middle block stands for all blocks, as its tile is neither cut off at a border nor affected by one (Anderson,
-section 7.1). Sizes of buffers, which must suffice for every block, are the largest over the first, middle and last.
+The middle block stands for all blocks: no boundary cuts off its tile (Anderson, section 7.1). Buffers must suffice for
+every block, so that their sizes are the largest over sampled blocks.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autosched.featurize.regions.nest_arrays import Bools, Ints, NestArrays
-from autosched.featurize.regions.nest_geometry import AXES, middle_block
+from autosched.featurize.regions.nest_arrays import AXES, Bools, Ints, NestArrays
+from autosched.featurize.regions.nest_geometry import middle_block
 from autosched.featurize.regions.required_regions import RequiredRegions
 from autosched.featurize.tables.candidate_batch import Batch
 from autosched.featurize.tables.descriptor_tables import BLOCK, ROOT, THREAD, DescriptorTables
@@ -28,7 +28,7 @@ class Geometry:
         count: ``int64[M, D]``, blocks in each dimension.
         blocks: ``int64[M]``, blocks of the grid.
         block: ``int64[M, 3]``, threads of a block in x, y, z.
-        thread_dims: ``int64[M]``, the most thread loops of more than one thread that any nest has.
+        thread_dims: ``int64[M]``, most thread loops of more than one thread in any nest.
     """
 
     nests: NestArrays
@@ -47,35 +47,35 @@ class Geometry:
 
 
 def geometry_of(batch: Batch, kinds: DescriptorTables, demands: RequiredRegions) -> Geometry:
-    """Return regions and threads of a batch's nests."""
+    """Return the regions and threads of a batch's nests."""
     plans = batch.plans
     static = kinds.nests.of(batch.nests.take([p.nests for p in plans]))
     rows = NestArrays.blank(static, kinds.dims, batch.loops)
     candidate = batch.nests.candidate
     tile, count = _grid(batch, static, rows)
-    where = batch.nests.take([p.demands for p in plans])
+    places = batch.nests.take([p.demands for p in plans])
     level = static["level"]
     members = np.flatnonzero(level == BLOCK)
     if len(members):
-        _place_in_blocks(batch, rows, demands, members, where[members], tile[candidate[members]])
-    walked = static["walked"] > 0  # an update need not walk every dimension
+        _fill_block_nests(batch, rows, demands, members, places[members], tile[candidate[members]])
+    looped = static["looped"] > 0  # an update may lack loops over some dimensions
     carriers = level != THREAD
     for values in (rows.points, rows.covered, rows.serial):
-        values[~walked] = 1
+        values[~looped] = 1
     rows.threads = -(-rows.points // rows.serial)
     rows.partial = rows.points - rows.serial * (rows.threads - 1)
-    own = np.eye(kinds.dims, dtype=bool)[None]
-    rows.limits = np.where(own, rows.partial[:, None, :], rows.serial[:, None, :])
-    block, thread_dims = _axes(batch, rows, carriers)
+    same_dim = np.eye(kinds.dims, dtype=bool)[None]
+    rows.limits = np.where(same_dim, rows.partial[:, None, :], rows.serial[:, None, :])
+    block, thread_dims = _assign_axes(batch, rows, carriers)
     rounds = batch.nests.take([p.rounds for p in plans])
     for depth in range(1, int(rounds.max()) + 1):
         inner = np.flatnonzero(rounds == depth)
-        _place_in_threads(rows, demands, inner, where[inner], batch.hosts[inner], walked[inner])
+        _fill_thread_nests(rows, demands, inner, places[inner], batch.hosts[inner], looped[inner])
     return Geometry(rows, tile, count, count.prod(axis=1), block, thread_dims)
 
 
 def _grid(batch: Batch, static: TableRows, rows: NestArrays) -> tuple[Ints, Ints]:
-    """Fill in the root nests, and return tile and blocks in each dimension, ``int64[M, D]``."""
+    """Fill in the root nests; return tile and blocks in each dimension, ``int64[M, D]``."""
     first = batch.nests.start
     dims = rows.low.shape[1]
     ndims = static["ndims"][first]
@@ -97,10 +97,10 @@ def _grid(batch: Batch, static: TableRows, rows: NestArrays) -> tuple[Ints, Ints
     return tile, count
 
 
-def _place_in_blocks(
+def _fill_block_nests(
     batch: Batch, rows: NestArrays, demands: RequiredRegions, members: Ints, places: Ints, tile: Ints
 ) -> None:  # fmt: skip
-    """Fill in the nests of BLOCK Members."""
+    """Fill in the nests of block-level producers."""
     extents, low, points, onward = demands.of_blocks(places, tile)
     dims = rows.low.shape[1]
     column = batch.nests.take([p.columns for p in batch.plans])[members]
@@ -109,10 +109,10 @@ def _place_in_blocks(
     present = at < rows.kinds["ndims"][members][:, None]
     column = batch.nests.take([p.points for p in batch.plans])[members]
     least = batch.params[batch.nests.candidate[members][:, None], column[:, None] + at]
-    own_threads, own_points = rows.kinds["own_threads"][members], rows.kinds["own_points"][members]
+    own_threads, own_points = rows.kinds["fixed_threads"][members], rows.kinds["fixed_points"][members]
     threads = np.where(present, np.where(own_threads > 0, own_threads, threads), 1)
     least = np.where(present, np.where(own_points > 0, own_points, least), 1)
-    terms = rows.kinds["terms_shared"][members] > 0  # which every block walks as a whole
+    terms = rows.kinds["over_terms"][members] > 0  # every block iterates over all of them
     sizes = rows.kinds["sizes"][members]
     extents, points = np.where(terms, sizes, extents), np.where(terms, sizes, points)
     low, onward = np.where(terms, rows.kinds["lows"][members], low), np.where(terms, 0, onward)
@@ -124,17 +124,18 @@ def _place_in_blocks(
     )
 
 
-def _axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints, Ints]:
-    """Give each nest's thread loops the axes x, y, z in turn, those of one thread left out.
+def _assign_axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints, Ints]:
+    """Map each nest's thread loops of more than one thread to x, y, z, in order.
 
-    Returns the block ``int64[M, 3]`` and how many axes would be needed, ``int64[M]``.
+    Returns:
+        The block, ``int64[M, 3]``, and the number of axes that the loops need, ``int64[M]``.
     """
     own = np.flatnonzero(carriers)
     order = rows.kinds["order"][own]
     present = order >= 0
     order = np.maximum(order, 0)
     covering = np.take_along_axis(-(-rows.covered[own] // rows.serial[own]), order, axis=1)
-    lanes = np.take_along_axis(rows.kinds["lanes"][own], order, axis=1) > 0  # threadIdx.x, though one may do it all
+    lanes = np.take_along_axis(rows.kinds["lanes"][own], order, axis=1) > 0  # threadIdx.x, even of one thread
     moving = present & ((covering > 1) | lanes)
     axis = np.cumsum(moving, axis=1) - 1
     needed = np.zeros(len(carriers), np.int64)
@@ -151,17 +152,17 @@ def _axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints, Ints]:
     return np.maximum.reduceat(whole, start, axis=0), np.maximum.reduceat(needed, start)
 
 
-def _place_in_threads(
-    rows: NestArrays, demands: RequiredRegions, inner: Ints, places: Ints, hosts: Ints, walked: Bools
+def _fill_thread_nests(
+    rows: NestArrays, demands: RequiredRegions, inner: Ints, places: Ints, hosts: Ints, looped: Bools
 ) -> None:  # fmt: skip
-    """Fill in nests inside threads; their hosts have been filled in."""
-    found = demands.of_threads(places, rows, hosts)
-    points = np.where(walked, found.extents, 1)
-    rows.low[inner], rows.onward[inner], rows.extents[inner] = found.low, found.onward, found.extents
+    """Fill in nests inside threads; their hosts are filled in already."""
+    regions = demands.of_threads(places, rows, hosts)
+    points = np.where(looped, regions.extents, 1)
+    rows.low[inner], rows.onward[inner], rows.extents[inner] = regions.low, regions.onward, regions.extents
     rows.points[inner] = rows.covered[inner] = rows.serial[inner] = rows.partial[inner] = points
-    rows.step[inner], rows.limits[inner] = found.step, found.limits
+    rows.step[inner], rows.limits[inner] = regions.step, regions.limits
     for values in (rows.threads, rows.axes, rows.active, rows.entered):
         values[inner] = values[hosts]
-    loops = min(rows.loops.shape[1], found.loops.shape[1])
-    rows.loops[inner, :loops] = found.loops[:, :loops]
-    rows.linear[inner] = found.linear
+    loops = min(rows.loops.shape[1], regions.loops.shape[1])
+    rows.loops[inner, :loops] = regions.loops[:, :loops]
+    rows.linear[inner] = regions.linear

@@ -1,4 +1,4 @@
-"""How the blocks of a kernel divide its root stages."""
+"""The grid of a kernel: the division of its root stages into blocks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Ints = NDArray[np.int64]
 
 
 class BlockGrid:
-    """The dimensions that blocks divide.
+    """The dimensions that blocks divide, and their sizes.
 
     Args:
         bound: The pipeline.
-        structure: The kernel without tile sizes.
-        layout: Which columns of the parameters are which tile sizes.
+        structure: The sketch.
+        layout: Columns of the tile sizes.
 
     Attributes:
         dims: Names, outermost first.

@@ -1,3 +1,3 @@
-"""The memories that Funcs are kept in."""
+"""Memories of Funcs."""
 
 GLOBAL, SHARED, REGISTER = range(3)

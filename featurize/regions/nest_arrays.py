@@ -1,4 +1,4 @@
-"""All nests of many kernels at once, one row each; dimensions are padded by loops of one iteration."""
+"""Loop nests of many kernels, one row each; missing dimensions are padded with loops of one iteration."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound_pipeline import BoundStage
-from autosched.featurize.regions.nest_geometry import AXES, EnclosingLoops, NestGeometry
-from autosched.featurize.sketch.sketch import inner_reductions
 from autosched.featurize.tables.growable_table import TableRows
-from autosched.schedule.types import Level, StageId
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+AXES = 3
 
 
 @dataclass
 class NestArrays:
-    """``R`` nests with ``D`` dimensions, ``L`` loops around; see `NestGeometry` for what the fields mean.
+    """``R`` nests with ``D`` dimensions and ``L`` enclosing loops inside a thread, in the middle block.
+
+    ``C = D`` are the dimensions that threads divide: those of the root, or of the block-level producer whose threads
+    run the nest. The region of a THREAD nest is that of one evaluation. `NestGeometry` is the view of one stage.
 
     Attributes:
-        kinds: What is known of each nest without tile sizes.
-        low: ``int64[R, D]``.
-        onward: ``int64[R, D]``.
-        points: ``int64[R, D]``.
-        covered: ``int64[R, D]``.
-        serial: ``int64[R, D]``.
-        threads: ``int64[R, D]``, those of the host for a nest inside one thread.
-        partial: ``int64[R, D]``.
-        step: ``int64[R, D, 3]``.
-        axes: ``bool[R, D, 3]``.
-        limits: ``int64[R, D, D]``, points that the last thread of each thread dimension computes.
-        extents: ``int64[R, D]``, points of the Func's buffer, of the tile for a root.
-        active: ``int64[R, 3]``, threads in x, y, z that take part.
-        entered: ``int64[R, 3]``, threads in x, y, z that run the nest's loops, which suffice for any block.
-        loops: ``int64[R, L, 1 + 2 D]``: iterations less one of each loop around, how far one moves the nest, and
-            iterations less one of the last thread of each thread dimension.
-        linear: ``bool[R]``, whether it moves by the same amount everywhere.
+        kinds: Static columns of each nest (`DescriptorTables.nests`).
+        low: ``int64[R, D]``, lowest point of the first thread.
+        onward: ``int64[R, D]``, distance between the lowest points of neighbouring blocks; the greatest common divisor
+            where it is not the same for all.
+        points: ``int64[R, D]``, points of the middle block.
+        covered: ``int64[R, D]``, most points of any block.
+        serial: ``int64[R, D]``, points of one thread.
+        threads: ``int64[R, C]``, threads with at least one point.
+        partial: ``int64[R, D]``, points of the last of these threads.
+        step: ``int64[R, D, 3]``, distance from a thread to its neighbour in x, y, z.
+        axes: ``bool[R, C, 3]``, which of x, y, z each dimension is mapped to.
+        limits: ``int64[R, C, D]``, points of the last active thread of each thread dimension.
+        extents: ``int64[R, D]``, points of the Func's buffer; of the tile for a root.
+        active: ``int64[R, 3]``, threads with points in x, y, z.
+        entered: ``int64[R, 3]``, threads that run the nest's loops in x, y, z, enough for any block.
+        loops: ``int64[R, L, 1 + 2 D]``, for each enclosing loop its iterations less one, the distance one iteration
+            moves the nest, and the iterations less one of the last thread of each thread dimension.
+        linear: ``bool[R]``, whether threads and loops move the nest by the same distance everywhere.
     """
 
     kinds: TableRows
@@ -85,12 +86,12 @@ class NestArrays:
     @property
     def times(self) -> Ints:
         """``int64[R]``, evaluations of a nest by each thread."""
-        found: Ints = (self.loops[:, :, 0] + 1).prod(axis=1)
-        return found
+        times: Ints = (self.loops[:, :, 0] + 1).prod(axis=1)
+        return times
 
     @property
     def guarded(self) -> Bools:
-        """Whether some thread of the middle block must be kept from computing all of its points."""
+        """Whether some thread of the middle block computes fewer points than its loops have, ``bool[R]``."""
         d = self.low.shape[1]
         fewer = (self.limits < self.serial[:, None, :]).any(axis=(1, 2)) | (self.points < self.covered).any(axis=1)
         return np.asarray(fewer | (self.loops[:, :, 1 + d :] < self.loops[:, :, :1]).any(axis=(1, 2)))
@@ -104,42 +105,13 @@ class NestArrays:
         quarter = (high - low + 1) // 4
         return np.asarray(((quarter > 1) & (self.low >= low + quarter) & (last <= high - quarter)).all(axis=1))
 
-    def visit_columns(self) -> list[Ints]:
-        """Return what the points of one thread follow from, as columns; loops around come last."""
+    def point_columns(self) -> list[Ints]:
+        """Return the columns that determine the points of one thread; enclosing loops come last."""
         r = len(self.low)
         return [self.serial, self.limits.reshape(r, -1), self.loops.reshape(r, -1)]
 
     def thread_columns(self, rows: Ints) -> list[Ints]:
-        """Return what the place of a Member in a thread of some nests follows from."""
+        """Return the columns of some nests that determine the regions of producers inside their threads."""
         n = len(rows)
         parts = [self.low, self.onward, self.serial, self.threads, self.limits, self.step, self.axes, self.loops]
         return [p[rows].reshape(n, -1).astype(np.int64, copy=False) for p in parts]
-
-    def shape(
-        self, rows: Ints, stage: BoundStage, level: Level, dims: tuple[str, ...],
-        names: tuple[tuple[StageId, str], ...], reduces: tuple[bool, ...],
-    ) -> NestGeometry:  # fmt: skip
-        """Return some nests of one stage by themselves.
-
-        Args:
-            rows: ``int64[N]``, which.
-            stage: Their stage.
-            level: Their level.
-            dims: Their dimensions.
-            names: The loops around them.
-            reduces: Which of these are reductions.
-        """
-        d, n, whole = len(dims), len(names), self.low.shape[1]
-        limits = self.limits[rows][:, :, :d]
-        around = None
-        if level is Level.THREAD:
-            loops = self.loops[rows][:, :n]
-            around = EnclosingLoops(
-                loops[:, :, 0] + 1, names, reduces, loops[:, :, 1 : 1 + d], limits,
-                loops[:, :, 1 + whole :] + 1, self.linear[rows],
-            )  # fmt: skip
-        return NestGeometry(
-            stage, level, dims, inner_reductions(stage, dims), self.low[rows][:, :d], self.onward[rows][:, :d],
-            self.points[rows][:, :d], self.covered[rows][:, :d], self.serial[rows][:, :d], self.threads[rows],
-            self.partial[rows][:, :d], self.step[rows][:, :d], self.axes[rows], limits, self.times[rows], around,
-        )  # fmt: skip

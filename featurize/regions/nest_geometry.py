@@ -1,24 +1,26 @@
-"""One stage's nest in the middle block, for many candidates at once."""
+"""The loop nest of one stage in the middle block, for many candidates at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundStage
+from autosched.featurize.regions.nest_arrays import NestArrays
+from autosched.featurize.sketch.sketch import inner_reductions
 from autosched.schedule.types import Level, StageId
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-AXES = 3
 
 
 def middle_block(count: Any) -> Any:
-    """Return the block that stands for all of a dimension's: never the last one of several, which may be cut off."""
+    """Return the block that stands for all of a dimension: never the last of several, which may be partial."""
     return (count - 1) // 2
 
 
@@ -28,10 +30,10 @@ class TileBox:
 
     Attributes:
         serial: Points of one evaluation in each dimension.
-        limits: ``int64[C, dims]``, how many of these the last active thread of each thread dimension computes.
-        outer: Iterations of each loop around the nest inside the thread.
-        moves: ``int64[L, dims]``, how far one iteration of these moves the points.
-        outer_limits: ``int64[L, C]``, how many iterations the last active thread of each thread dimension runs.
+        limits: ``int64[C, dims]``, points of the last active thread of each thread dimension.
+        outer: Iterations of each enclosing loop inside the thread.
+        moves: ``int64[L, dims]``, distance that one iteration of these moves the points.
+        outer_limits: ``int64[L, C]``, iterations of the last active thread of each thread dimension.
     """
 
     serial: tuple[int, ...]
@@ -41,79 +43,114 @@ class TileBox:
     outer_limits: Ints
 
 
-@dataclass(frozen=True)
-class EnclosingLoops:
-    """What surrounds a nest computed inside one thread: loops of its hosts, and the threads themselves.
-
-    ``C`` are the dimensions that threads divide, those of the root or of the BLOCK Member whose threads these are;
-    ``L`` the loops of the hosts around the nest.
-
-    Attributes:
-        extents: ``int64[N, L]``, iterations, outermost first.
-        names: Stage and dimension of each of these loops.
-        reduces: For each of these loops whether it is a reduction.
-        moves: ``int64[N, L, dims]``, how far an iteration moves the nest's lowest point.
-        limits: ``int64[N, C, dims]``, points that the last active thread of a dimension computes at each evaluation.
-        outer_limits: ``int64[N, L, C]``, iterations that it runs.
-        linear: ``bool[N]``, whether the lowest point moves by the same amount everywhere.
-    """
-
-    extents: Ints
-    names: tuple[tuple[StageId, str], ...]
-    reduces: tuple[bool, ...]
-    moves: Ints
-    limits: Ints
-    outer_limits: Ints
-    linear: Bools
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NestGeometry:
-    """One stage's nest in the middle block; arrays have a row for each candidate.
+    """The nests of one stage: a view of ``N`` rows of `NestArrays` without padded dimensions.
 
-    ``C`` are the dimensions that threads divide, of the root or of the BLOCK Member whose threads these are; there may
-    be more of them than dimensions, of one thread each.
+    Properties are the fields of `NestArrays` with ``D = len(dims)``. ``C``, the dimensions that threads divide, stays
+    padded by dimensions of one thread.
 
     Attributes:
+        arrays: All nests.
+        rows: ``int64[N]``, the rows of the stage.
         stage: The stage.
         level: ROOT, BLOCK or THREAD.
         dims: Its dimensions outside reductions, outermost first.
-        reductions: Its loops inside the thread beside them.
-        low: ``int64[N, dims]``, lowest point of the first thread.
-        onward: ``int64[N, dims]``, how far that moves from block to block: the greatest common divisor of some moves.
-        points: ``int64[N, dims]``, points of the middle block (THREAD: of one evaluation).
-        covered: ``int64[N, dims]``, most points of any block.
-        serial: ``int64[N, dims]``, points of one thread (THREAD: of one evaluation).
-        threads: ``int64[N, C]``, threads with at least one point in each dimension that threads divide.
-        partial: ``int64[N, dims]``, points of the last of these threads.
-        step: ``int64[N, dims, 3]``, how far a dimension moves from a thread to its neighbour in x, y, z.
-        axes: ``bool[N, C, 3]``, which of x, y, z walks each dimension that threads divide.
-        limits: ``int64[N, C, dims]``, points that the last active thread of each thread dimension computes.
-        times: ``int64[N]``, evaluations of the nest by each thread, loops of its hosts.
-        around: Loops of its hosts, if it is computed inside one thread.
+        loop_names: Stage and dimension of each enclosing loop inside the thread, outermost first.
+        loop_reduces: For each of these loops whether it is a reduction.
     """
 
+    arrays: NestArrays
+    rows: Ints
     stage: BoundStage
     level: Level
     dims: tuple[str, ...]
-    reductions: tuple[str, ...]
-    low: Ints
-    onward: Ints
-    points: Ints
-    covered: Ints
-    serial: Ints
-    threads: Ints
-    partial: Ints
-    step: Ints
-    axes: Bools
-    limits: Ints
-    times: Ints
-    around: EnclosingLoops | None = None
+    loop_names: tuple[tuple[StageId, str], ...] = ()
+    loop_reduces: tuple[bool, ...] = ()
 
     @property
     def id(self) -> StageId:
         """The stage's id."""
         return StageId(self.stage.func, self.stage.number)
+
+    @property
+    def reductions(self) -> tuple[str, ...]:
+        """The stage's loops inside a thread that are not over points."""
+        return inner_reductions(self.stage, self.dims)
+
+    @cached_property
+    def low(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.low[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def onward(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.onward[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def points(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.points[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def covered(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.covered[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def serial(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.serial[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def threads(self) -> Ints:
+        """``int64[N, C]``, see `NestArrays`."""
+        return self.arrays.threads[self.rows]
+
+    @cached_property
+    def partial(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.partial[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def step(self) -> Ints:
+        """``int64[N, dims, 3]``, see `NestArrays`."""
+        return self.arrays.step[self.rows][:, : len(self.dims)]
+
+    @cached_property
+    def axes(self) -> Bools:
+        """``bool[N, C, 3]``, see `NestArrays`."""
+        return self.arrays.axes[self.rows]
+
+    @cached_property
+    def limits(self) -> Ints:
+        """``int64[N, C, dims]``, see `NestArrays`."""
+        return self.arrays.limits[self.rows][:, :, : len(self.dims)]
+
+    @property
+    def times(self) -> Ints:
+        """``int64[N]``, evaluations of the nest by each thread."""
+        return np.asarray(self.loop_extents.prod(axis=1))
+
+    @cached_property
+    def _loops(self) -> Ints:
+        return self.arrays.loops[self.rows][:, : len(self.loop_names)]
+
+    @property
+    def loop_extents(self) -> Ints:
+        """``int64[N, L]``, iterations of each enclosing loop."""
+        return self._loops[:, :, 0] + 1
+
+    @property
+    def loop_moves(self) -> Ints:
+        """``int64[N, L, dims]``, distance that one iteration of each enclosing loop moves the nest."""
+        return self._loops[:, :, 1 : 1 + len(self.dims)]
+
+    @property
+    def loop_limits(self) -> Ints:
+        """``int64[N, L, C]``, iterations of the last active thread of each thread dimension."""
+        return self._loops[:, :, 1 + self.arrays.low.shape[1] :] + 1
 
 
 def stacked(columns: Sequence[Ints], n: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Where a nest is, and in which order its loops and its results are."""
+"""Location of a nest, with its loop order and storage order."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from autosched.schedule.types import StageId
 
 
 class NestLocation(NamedTuple):
-    """Where nests are.
+    """Location of nests in a kernel.
 
     Attributes:
         stage: Their stage.
-        level: ROOT, BLOCK or THREAD, as `autosched.featurize.tables.descriptor_tables` numbers them.
+        level: ROOT, BLOCK or THREAD of `autosched.featurize.tables.descriptor_tables`.
         stages: The stages of its Func that share its loops.
-        order: Loops in an order of their own.
-        storage: Dimensions from slowest to fastest in memory; empty where that is `storage_order`.
+        order: Loops in an order that is not the default.
+        storage: Dimensions from slowest to fastest in memory; empty for `storage_order`.
     """
 
     stage: StageId
@@ -36,8 +36,8 @@ class NestLocation(NamedTuple):
         """Return the positions of a nest's dimensions in the order of threadIdx.x, y, z."""
         return [dims.index(d) for d in thread_order(bound, self.stage.func, dims, self.order.threads)]
 
-    def nested(self, bound: BoundPipeline, dims: Sequence[str], width: int) -> list[int]:
-        """Return the positions of a nest's loops inside a thread from the outermost on.
+    def loop_order(self, bound: BoundPipeline, dims: Sequence[str], width: int) -> list[int]:
+        """Return the positions of a nest's loops inside a thread, outermost first.
 
         Positions are those of `reduction_extents`, followed by ``width`` for the nest's dimensions.
         """
@@ -49,14 +49,14 @@ class NestLocation(NamedTuple):
         absent = [k for k in range(MOST_REDUCTIONS + width) if k not in inner]
         return list(dict.fromkeys([*(k for k in absent if k < MOST_REDUCTIONS), *inner, *absent]))
 
-    def within(self, bound: BoundPipeline, dims: Sequence[str]) -> list[int]:
-        """Return of each dimension whether its points lie inside all reductions, 0 or 1."""
+    def inside_reductions(self, bound: BoundPipeline, dims: Sequence[str]) -> list[int]:
+        """Return 1 for each dimension whose loop is inside all reductions, else 0."""
         inner = inner_order(bound.stage(self.stage.func, self.stage.number), dims, self.order.inner)
         terms = [k for k, name in enumerate(inner) if name not in dims]
         outside = inner[: terms[-1]] if terms else ()
         return [int(d not in outside) for d in dims]
 
     def innermost(self, bound: BoundPipeline, dims: Sequence[str]) -> int:
-        """Return the position of the dimension that is walked innermost where there are no threads."""
+        """Return the position of the innermost dimension of code without threads."""
         listed = [d for d in self.order.inner[-1:] if d in dims]
         return dims.index(listed[0]) if listed else [*self.threads(bound, dims), 0][0]

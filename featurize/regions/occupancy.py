@@ -1,4 +1,4 @@
-"""How many blocks and warps are resident on a multiprocessor at once."""
+"""Occupancy: resident blocks of a multiprocessor."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Ints = NDArray[np.int64]
 
 
 def shared_limit(target: Target, shared_bytes: Ints) -> Ints:
-    """Return how many blocks shared memory allows on a multiprocessor, the system's reserve counted."""
+    """Return the blocks that fit in a multiprocessor's shared memory, the system's reserve included."""
     each = shared_bytes + target.reserved_shared_per_block
     limit: Ints = np.where(shared_bytes > 0, target.shared_per_sm // np.maximum(each, 1), target.max_blocks_per_sm)
     return np.minimum(limit, target.max_blocks_per_sm)
 
 
 def resident_blocks(target: Target, warps: Ints, shared_bytes: Ints, registers: Any = None) -> Ints:
-    """Return the blocks resident on a multiprocessor: the least that warps, blocks, memory and registers allow.
+    """Return the resident blocks of a multiprocessor: the least of the limits by warps, blocks, memory and registers.
 
     Args:
         target: The device.
         warps: ``int64[N]``, warps of a block.
         shared_bytes: ``int64[N]``, shared memory of a block.
-        registers: ``int64[N]``, registers of a thread, if known; they are given to warps in units.
+        registers: ``int64[N]``, registers of a thread, if known; allocated to warps in units.
     """
     limit = np.minimum(target.max_warps_per_sm // np.maximum(warps, 1), shared_limit(target, shared_bytes))
     if registers is not None:

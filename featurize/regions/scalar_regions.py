@@ -1,7 +1,8 @@
-"""What Members cover in one block, in plain integers: faster for one kernel than the arrays of a batch.
+"""Required regions of one kernel in plain integers, faster than the arrays of a batch.
 
-The exact plan of a kernel (`autosched.schedule.planner`) holds for all blocks and needs the loops of its Members first.
-This is where they come from; where a block needs more than the one looked at, the plan says so.
+The exact plan of a kernel (`autosched.schedule.planner`) covers all blocks, but takes the loops of its producers as
+given. They come from the regions of the middle block here; `kernel_from_sketch` widens them where the plan requires
+more.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ Points = tuple[int, ...]
 
 
 def points_per_block(model: SketchFeaturizer, params: NDArray[np.int64]) -> dict[str, Points]:
-    """Return the points that the middle block, and in it the first thread, needs of every Member.
+    """Return the points of every fused producer that the middle block, or its first thread, requires.
 
     Args:
-        model: The kernel without tile sizes.
+        model: The sketch.
         params: ``int64[columns]``.
 
     Returns:
-        By Func, points in each of its dimensions; 1 in those that no stage of it walks.
+        By Func, points in each of its dimensions; 1 in those that no stage of it has a loop over.
     """
-    return _Guess(model, params).run()
+    return _MiddleBlock(model, params).run()
 
 
-class _Guess:
-    """Places Members one after the other, hosts before what they hold."""
+class _MiddleBlock:
+    """Infers the regions of producers one by one, hosts before the producers inside them."""
 
     def __init__(self, model: SketchFeaturizer, params: NDArray[np.int64]) -> None:
         self.bound, self.structure, self.layout = model.bound, model.structure, model.layout
@@ -49,23 +50,23 @@ class _Guess:
         spots = self.structure.spots
         members = frozenset(s.func for s in spots) | self.structure.inlined
         in_threads = frozenset(s.func for s in spots if s.level is Level.THREAD) | self.structure.inlined
-        whole = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.structure.stages]
+        roots = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.structure.stages]
         grouped = {s.func: self._groups(s) for s in spots if s.aligned is not None and s.level is Level.BLOCK}
-        found: dict[str, Points] = {}
+        points: dict[str, Points] = {}
         for spot in spots:
             if spot.level is Level.BLOCK:
-                region = demanded_region(self.bound, whole, spot.func, members, grouped)
-                found[spot.func] = self._placed(spot, region, self.params[self.layout.threads_of(spot.func)].tolist())
+                region = demanded_region(self.bound, roots, spot.func, members, grouped)
+                points[spot.func] = self._placed(spot, region, self.params[self.layout.threads_of(spot.func)].tolist())
         for spot in reversed(spots):
             if spot.level is Level.THREAD:
                 host = self.bound.stage(spot.host.func, spot.host.number)
                 consumers = [(host, self._inside(spot))]
                 region = demanded_region(self.bound, consumers, spot.func, in_threads)
-                found[spot.func] = self._placed(spot, region, [1] * len(self.bound.funcs[spot.func].dims))
-        return found
+                points[spot.func] = self._placed(spot, region, [1] * len(self.bound.funcs[spot.func].dims))
+        return points
 
     def _root(self, stage: StageId) -> dict[str, Range]:
-        """Return the ranges of a root stage's loops in the middle block, and note those of its first thread."""
+        """Return the ranges of a root stage's loops in the middle block, and record those of its first thread."""
         func = self.bound.funcs[stage.func]
         ranges = loop_ranges(self.bound.stage(stage.func, stage.number), func, func.region)
         self.low[stage.func] = {}
@@ -84,17 +85,17 @@ class _Guess:
         return AlignedGroups(func.dims.index(spot_storage(func, spot)[-1]), *spot.aligned)
 
     def _placed(self, spot: ComputeLocation, region: Region | None, threads: Sequence[int]) -> Points:
-        """Note where a Member's first thread begins and its points; return those that the Member covers."""
+        """Record the points of a producer's first thread; return the points that the producer covers."""
         assert region is not None
         func = self.bound.funcs[spot.func]
         points = [max(hi - lo + 1, 1) for lo, hi in region]
         self.low[spot.func] = {d: lo for d, (lo, _) in zip(func.dims, region, strict=True)}
         self.serial[spot.func] = {d: -(-n // t) for d, n, t in zip(func.dims, points, threads, strict=True)}
-        walked = {d.name for s in func.nonempty_stages for d in s.loops}
-        return tuple(n if d in walked else 1 for d, n in zip(func.dims, points, strict=True))
+        looped = {d.name for s in func.nonempty_stages for d in s.loops}
+        return tuple(n if d in looped else 1 for d, n in zip(func.dims, points, strict=True))
 
     def _inside(self, spot: ComputeLocation) -> Mapping[str, Range]:
-        """Return the ranges of the host's loops that one evaluation of a THREAD Member serves."""
+        """Return the ranges of the host's loops that one evaluation of a thread-level producer serves."""
         host = spot.host
         func = self.bound.funcs[host.func]
         stage = self.bound.stage(host.func, host.number)

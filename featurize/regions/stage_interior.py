@@ -1,4 +1,4 @@
-"""The middle half of a stage's domain, where no boundary condition acts."""
+"""The interior of a stage: the middle half of its domain, where no boundary condition acts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from autosched.analysis.indices import index as ix
 
 
 def same_loops(whole: ix.Index, inside: ix.Index) -> bool:
-    """Whether an index still depends on the loops it depended on before their ranges were cut."""
+    """Whether an index depends on the same loops after their ranges are restricted."""
     return ix.loop_vars(whole).keys() <= ix.loop_vars(inside).keys()
 
 
 def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
-    """Return each loop of a stage restricted to the middle half of its range, where no boundary condition acts.
+    """Return each loop of a stage restricted to the middle half of its range.
 
-    Clamps of the index then fall away, as they do in the interior of a generated kernel.
+    Clamps of indices simplify away there, as in the interior code of a generated kernel.
     """
     func = bound.funcs[stage.func]
     box = dict(zip(func.dims, func.region, strict=True))
@@ -27,6 +27,6 @@ def interior(bound: BoundPipeline, stage: BoundStage) -> dict[str, ix.Index]:
             continue
         lo, hi = box[d.name]
         quarter = (hi - lo + 1) // 4
-        # A loop variable even where one point is left: the thread loop may run beyond it.
+        # A loop variable even for one point: the thread loop may have more iterations.
         env[d.name] = ix.Affine(((ix.LoopVar(d.name, lo + quarter, max(hi - quarter, lo + quarter)), 1),), 0)
     return env

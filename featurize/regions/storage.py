@@ -1,4 +1,4 @@
-"""Shared memory of blocks: strides of buffers and the bytes they need together, for many candidates at once."""
+"""Shared memory of blocks: strides of buffers, and their total bytes, for batches of candidates."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ BEYOND = 1 << 60
 
 
 def column_accessed(batch: Batch, facts: Sequence[SketchAnalysis], nests: NestArrays) -> Bools:
-    """Return whether neighbouring threads walk across the rows of each nest's buffer, ``bool[R]``.
+    """Return whether neighbouring threads access each nest's buffer by columns, ``bool[R]``.
 
     Args:
         batch: The candidates.
-        facts: Their structures.
+        facts: The analyses of their sketches.
         nests: Their nests.
     """
-    found = np.zeros(len(nests.low), bool)
+    by_columns = np.zeros(len(nests.low), bool)
     level = nests.kinds["level"]
     candidates = distinct(batch.nests.candidate[level == BLOCK])
     if not len(candidates):
-        return found
+        return by_columns
     along_x = nests.axes[:, :, 0]
-    # the dimension that threadIdx.x walks, by position; -1 if there is none
+    # position of the dimension of threadIdx.x; -1 if there is none
     lane = np.where(along_x.any(axis=1), along_x.argmax(axis=1), -1)
     local = np.arange(len(lane)) - batch.nests.start[batch.nests.candidate]
     with np.errstate(over="ignore"):
@@ -53,18 +53,18 @@ def column_accessed(batch: Batch, facts: Sequence[SketchAnalysis], nests: NestAr
         mine = [r for r in rows if f.rows[r].func in names]
         starts = batch.nests.start[candidates[which == k]]
         for r in mine:
-            found[starts + r] = True
-    return np.asarray(found & (level == BLOCK))
+            by_columns[starts + r] = True
+    return np.asarray(by_columns & (level == BLOCK))
 
 
 def shared_strides(kinds: TableRows, extents: Ints, across: Bools, streamed: bool = False) -> tuple[Ints, Ints]:
-    """Return the stride in elements of each dimension of buffers in shared memory, and their elements.
+    """Return the strides of buffers in shared memory, and their total, in elements.
 
     Args:
-        kinds: The nests that fill them.
+        kinds: The nests that compute them.
         extents: ``int64[R, D]``.
-        across: ``bool[R]``, whether neighbouring threads walk across rows, which decides how these are padded.
-        streamed: Whether kernels compute a reduction in steps.
+        across: ``bool[R]``, whether neighbouring threads access columns, which decides the padding of rows.
+        streamed: Whether kernels have a mainloop.
     """
     strides = np.zeros_like(extents)
     total = np.ones(len(extents), np.int64)
@@ -94,7 +94,7 @@ def shared_bytes(batch: Batch, elements: Ints) -> Ints:
     column = np.arange(len(row)) - items.start[items.candidate]
     shape = batch.count, width
     sizes, first, last = (np.zeros(shape, np.int64) for _ in range(3))
-    last -= 1  # of buffers that are not there, so that they meet none
+    last -= 1  # lifetimes of padding overlap none
     at = items.candidate, column
     sizes[at] = np.maximum(elements[row], 1) * table[:, 1]
     first[at], last[at] = table[:, 2], table[:, 3]
@@ -102,16 +102,16 @@ def shared_bytes(batch: Batch, elements: Ints) -> Ints:
 
 
 def batched_first_fit(sizes: Ints, first: Ints, last: Ints, align: int) -> Ints:
-    """Return the bytes that buffers need which share memory where their lifetimes do not meet.
+    """Return the bytes of buffers that share memory where their lifetimes do not overlap, ``int64[M]``.
 
-    The same placement as `autosched.schedule.kernel.memory_layout.first_fit`, for many candidates at once: buffers must
-    come in the order of their first step.
+    The placement of `autosched.schedule.kernel.memory_layout.first_fit` for a batch. Buffers must be in the order of
+    their first step.
 
     Args:
-        sizes: ``int64[M, B]``, bytes; 0 with a last step before the first for a buffer that is not there.
+        sizes: ``int64[M, B]``, bytes; padding has 0 bytes and a last step before the first.
         first: ``int64[M, B]``, first step that touches it.
         last: ``int64[M, B]``, last step.
-        align: What offsets are multiples of.
+        align: Alignment of offsets in bytes.
     """
     m, count = sizes.shape
     starts, ends = np.zeros((m, count), np.int64), np.zeros((m, count), np.int64)

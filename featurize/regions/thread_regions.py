@@ -1,4 +1,4 @@
-"""Nests computed inside one thread: where they are, how they move with threads and with the loops around them."""
+"""Regions of producers computed inside one thread: their position, and its change with threads and loops."""
 
 from __future__ import annotations
 
@@ -9,96 +9,91 @@ import numpy as np
 
 from autosched.analysis.access.regions import demanded_region, loop_ranges
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.regions.nest_geometry import AXES, Bools, EnclosingLoops, Ints, NestGeometry, stacked
+from autosched.featurize.regions.nest_arrays import AXES
+from autosched.featurize.regions.nest_geometry import Bools, Ints, NestGeometry, stacked
 from autosched.featurize.sketch.sketch import ComputeLocation
+from autosched.featurize.tables.padding import pad_columns
 
 
 @dataclass(frozen=True)
-class ThreadNestRegion:
-    """Where a THREAD Member is, whatever its stage.
+class ThreadRegions:
+    """Regions of thread-level producers, ``N`` rows; fields as in `NestArrays`.
 
     Attributes:
-        low: ``int64[N, dims]``, its lowest point in the first thread, in the first iteration of all loops around it.
-        onward: ``int64[N, dims]``, how far that moves from block to block.
-        extents: ``int64[N, dims]``, its points.
-        step: ``int64[N, dims, 3]``, how far it moves from a thread to its neighbour in x, y, z.
-        around: The loops around it.
+        low: ``int64[N, dims]``, lowest point in the first thread and the first iteration of all enclosing loops.
+        onward: ``int64[N, dims]``.
+        extents: ``int64[N, dims]``, points of one evaluation.
+        step: ``int64[N, dims, 3]``.
+        limits: ``int64[N, C, dims]``.
+        linear: ``bool[N]``.
+        loops: ``int64[N, L, 1 + 2 D]``, the loops of its hosts, outermost first.
     """
 
     low: Ints
     onward: Ints
     extents: Ints
     step: Ints
-    around: EnclosingLoops
+    limits: Ints
+    linear: Bools
+    loops: Ints
 
 
 def regions_in_thread(
-    bound: BoundPipeline, spot: ComputeLocation, outer: NestGeometry, inside: Iterable[str], *, thorough: bool
-) -> ThreadNestRegion:
-    """Return what a host needs of a Func in one thread.
+    bound: BoundPipeline, spot: ComputeLocation, host: NestGeometry, inside: Iterable[str], *, thorough: bool
+) -> ThreadRegions:
+    """Return the regions of a Func that one thread of a host requires.
 
-    The demand is worked out for the first thread, for its neighbours, and after one iteration of each loop around:
-    it is taken to move evenly. That is so unless an index of it has a floor division.
+    The region is evaluated for the first thread, for its neighbours, and after one iteration of each enclosing loop. It
+    is assumed to move linearly, which holds unless an index has a floor division.
 
     Args:
         bound: The pipeline.
-        spot: Where the Func is.
-        outer: The nest it is computed in.
-        inside: Funcs whose own demand is passed on.
-        thorough: Whether to find out if it moves evenly.
+        spot: Location of the Func.
+        host: The nest that computes it.
+        inside: Funcs between the host and the Func, whose regions are passed on.
+        thorough: Whether to verify that it moves linearly.
     """
-    probes = _Probes(bound, spot, outer, frozenset(inside))
+    probes = _Probes(bound, spot, host, frozenset(inside))
     n, enclosing = probes.n, spot.enclosing
-    shifts = [outer.step[:, :, a] for a in range(AXES)]
-    inherited = outer.around
-    reductions = [d for d in outer.reductions if outer.stage.loop(d).reduction] if spot.in_terms else []
-    if inherited is not None:
-        shifts += [inherited.moves[:, k, :] for k in range(len(inherited.reduces))]
-    own = [_unit(outer, k) for k in range(enclosing)]
-    probes.add(outer.low, probes.span)
-    probes.add(outer.low + outer.onward, probes.span)
-    (low, extents), (onward, _) = probes.run()
+    shifts = [host.step[:, :, a] for a in range(AXES)]
+    shifts += [host.loop_moves[:, k] for k in range(len(host.loop_names))]
+    reductions = [d for d in host.reductions if host.stage.loop(d).reduction] if spot.in_terms else []
+    units = [_unit(host, k) for k in range(enclosing)]
+    probes.add(host.low, probes.span)
+    probes.add(host.low + host.onward, probes.span)
+    (low, extents), (next_low, _) = probes.run()
     for s in shifts:
-        probes.add(outer.low + s, probes.span)
+        probes.add(host.low + s, probes.span)
     for d in reductions:
-        probes.add(outer.low, probes.span, d)
-    for s in own:
-        probes.add(outer.low + s, probes.span)
-    found = probes.run()
-    lows = [low, *(f[0] for f in found)]
-    largest = np.max([extents, *(f[1] for f in found)], axis=0)
-    moved = [x - low for x in lows[1:]]
+        probes.add(host.low, probes.span, d)
+    for s in units:
+        probes.add(host.low + s, probes.span)
+    neighbours = probes.run()
+    largest = np.max([extents, *(e for _, e in neighbours)], axis=0)
+    moved = [x - low for x, _ in neighbours]
     step = np.stack(moved[:AXES], axis=2)
     moves = np.stack(moved[AXES:], axis=1) if moved[AXES:] else np.zeros((n, 0, low.shape[1]), np.int64)
-    limits, outer_limits, loops = _limits(probes, largest, enclosing, reductions)
-    around = EnclosingLoops(
-        loops,
-        (
-            *(inherited.names if inherited is not None else ()),
-            *((outer.id, d) for d in (*reductions, *outer.dims[:enclosing])),
-        ),
-        (*(inherited.reduces if inherited is not None else ()), *(True for _ in reductions), *(False for _ in own)),
-        moves,
-        limits,
-        outer_limits,
-        _evenly(probes, (low, extents), step, moves, loops, shifts, reductions, own) if thorough else np.ones(n, bool),
-    )
-    return ThreadNestRegion(low, onward - low, largest, step, around)
+    limits = _limits(probes, largest, enclosing)
+    iterations, loop_limits = _enclosing_loops(host, enclosing, reductions)
+    linear = np.ones(n, bool)
+    if thorough:
+        linear = _is_linear(probes, (low, extents), step, moves, iterations, shifts, reductions, units)
+    padded = pad_columns(moves, (moves.shape[1], limits.shape[1]))
+    loops = np.concatenate([iterations[:, :, None] - 1, padded, loop_limits - 1], axis=2)
+    return ThreadRegions(low, next_low - low, largest, step, limits, linear, loops)
 
 
 class _Probes:
-    """Demand of one Func for many positions of its host, worked out together."""
+    """Required regions of one Func for many positions of its host, inferred in one batch."""
 
-    def __init__(
-        self, bound: BoundPipeline, spot: ComputeLocation, outer: NestGeometry, inside: frozenset[str]
-    ) -> None:
+    def __init__(self, bound: BoundPipeline, spot: ComputeLocation, host: NestGeometry, inside: frozenset[str]) -> None:
         self.bound = bound
         self.spot = spot
-        self.outer = outer
+        self.host = host
         self.inside = inside
-        self.n = len(outer.low)
-        self.span = self.spanned(outer.serial)
-        self._asked: list[tuple[Ints, Ints, Mapping[str, Ints | int]]] = []
+        self.n = len(host.low)
+        self.span = self.spanned(host.serial)
+        self._pending: list[tuple[Ints, Ints, Mapping[str, Ints | int]]] = []
 
     def spanned(self, serial: Ints) -> Ints:
         """Return the points of the host that one evaluation serves."""
@@ -107,88 +102,90 @@ class _Probes:
         return span
 
     def add(self, low: Ints, span: Ints, moved: str = "", by: Ints | int = 1) -> None:
-        """Ask for the demand of host points, in a later iteration of one of its reductions."""
-        self._asked.append((low, span, {moved: by} if moved else {}))
+        """Add the region for host points, in a later iteration of one of the host's reductions."""
+        self._pending.append((low, span, {moved: by} if moved else {}))
 
     def run(self) -> list[tuple[Ints, Ints]]:
-        """Return lowest points and extents, ``int64[N, dims]`` each, for everything asked for."""
-        if not self._asked:
+        """Return lowest points and extents of all pending regions, ``int64[N, dims]`` each."""
+        if not self._pending:
             return []
-        outer, n = self.outer, self.n
-        low = np.concatenate([a[0] for a in self._asked])
-        high = low + np.concatenate([a[1] for a in self._asked]) - 1
-        host = self.bound.funcs[outer.stage.func]
-        env: dict[str, tuple[Ints | int, Ints | int]] = dict(loop_ranges(outer.stage, host, host.region))
-        env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(outer.dims) if d in env}
+        host, n = self.host, self.n
+        low = np.concatenate([a[0] for a in self._pending])
+        high = low + np.concatenate([a[1] for a in self._pending]) - 1
+        func = self.bound.funcs[host.stage.func]
+        env: dict[str, tuple[Ints | int, Ints | int]] = dict(loop_ranges(host.stage, func, func.region))
+        env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(host.dims) if d in env}
         if self.spot.in_terms:
-            for d in outer.reductions:
+            for d in host.reductions:
                 start = env[d][0]
-                at = np.concatenate([np.broadcast_to(start + a[2].get(d, 0), n) for a in self._asked])
+                at = np.concatenate([np.broadcast_to(start + a[2].get(d, 0), n) for a in self._pending])
                 env[d] = at, at
-        region = demanded_region(self.bound, [(outer.stage, env)], self.spot.func, self.inside)
+        region = demanded_region(self.bound, [(host.stage, env)], self.spot.func, self.inside)
         assert region is not None
         rows = len(low)
         lows, highs = stacked([lo for lo, _ in region], rows), stacked([hi for _, hi in region], rows)
-        self._asked = []
+        self._pending = []
         parts = range(0, rows, n) if n else []
         return [(lows[k : k + n], highs[k : k + n] - lows[k : k + n] + 1) for k in parts]
 
 
-def _unit(outer: NestGeometry, k: int) -> Ints:
-    shift = np.zeros_like(outer.low)
+def _unit(host: NestGeometry, k: int) -> Ints:
+    shift = np.zeros_like(host.low)
     shift[:, k] = 1
     return shift
 
 
-def _limits(probes: _Probes, extents: Ints, enclosing: int, reductions: Sequence[str]) -> tuple[Ints, Ints, Ints]:
-    """Return ``limits``, ``outer_limits`` and ``extents`` of the loops around (see `EnclosingLoops`)."""
-    outer, n = probes.outer, probes.n
-    of_host = outer.limits
-    divided = of_host.shape[1]
+def _limits(probes: _Probes, extents: Ints, enclosing: int) -> Ints:
+    """Return the points of the last active thread of each thread dimension, ``int64[N, C, dims]``."""
+    host = probes.host
+    divided = host.limits.shape[1]
     limits = np.repeat(extents[:, None, :], divided, axis=1)
-    shrunk = [c for c in range(divided) if (of_host[:, c, enclosing:] < outer.serial[:, enclosing:]).any()]
+    shrunk = [c for c in range(divided) if (host.limits[:, c, enclosing:] < host.serial[:, enclosing:]).any()]
     for c in shrunk:
-        probes.add(outer.low, probes.spanned(of_host[:, c, :]))
+        probes.add(host.low, probes.spanned(host.limits[:, c, :]))
     for c, (_, few) in zip(shrunk, probes.run(), strict=True):
-        less: Bools = np.any(of_host[:, c, enclosing:] < outer.serial[:, enclosing:], axis=1)
+        less: Bools = np.any(host.limits[:, c, enclosing:] < host.serial[:, enclosing:], axis=1)
         limits[:, c, :] = np.where(less[:, None], np.minimum(few, extents), extents)
-    loops = [np.full(n, outer.stage.loop(d).extent) for d in reductions]
-    rounds = [np.repeat(x[:, None], divided, axis=1) for x in loops]
-    loops += [outer.serial[:, k] for k in range(enclosing)]
-    rounds += [of_host[:, :, k] for k in range(enclosing)]
-    own = np.stack(rounds, axis=1) if rounds else np.zeros((n, 0, divided), np.int64)
-    if outer.around is None:
-        return limits, own, stacked(loops, n)
+    return limits
+
+
+def _enclosing_loops(host: NestGeometry, enclosing: int, reductions: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the iterations of the enclosing loops, ``int64[N, L]``, and of the last threads, ``int64[N, L, C]``."""
+    n, divided = len(host.low), host.limits.shape[1]
+    extents = [np.full(n, host.stage.loop(d).extent) for d in reductions]
+    limits = [np.repeat(x[:, None], divided, axis=1) for x in extents]
+    extents += [host.serial[:, k] for k in range(enclosing)]
+    limits += [host.limits[:, :, k] for k in range(enclosing)]
+    own = np.stack(limits, axis=1) if limits else np.zeros((n, 0, divided), np.int64)
     return (
-        limits,
-        np.concatenate([outer.around.outer_limits, own], axis=1),
-        np.concatenate([outer.around.extents, stacked(loops, n)], axis=1),
+        np.concatenate([host.loop_extents, stacked(extents, n)], axis=1),
+        np.concatenate([host.loop_limits, own], axis=1),
     )
 
 
-def _evenly(
-    probes: _Probes, start: tuple[Ints, Ints], step: Ints, moves: Ints, loops: Ints, shifts: Sequence[Ints],
-    reductions: Sequence[str], own: Sequence[Ints],
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:  # fmt: skip
-    """Whether the lowest point moves as far in the last step of every loop and axis as in the first."""
-    outer = probes.outer
+def _is_linear(
+    probes: _Probes, start: tuple[Ints, Ints], step: Ints, moves: Ints, iterations: Ints, shifts: Sequence[Ints],
+    reductions: Sequence[str], units: Sequence[Ints],
+) -> Bools:  # fmt: skip
+    """Whether the last step of every axis and loop moves the region as far as the first one, ``bool[N]``."""
+    host = probes.host
     low, extents = start
-    far = np.maximum(np.where(outer.axes, outer.threads[:, :, None], 1).max(axis=1, initial=1) - 1, 0)
+    far = np.maximum(np.where(host.axes, host.threads[:, :, None], 1).max(axis=1, initial=1) - 1, 0)
     expected = []
     for k, s in enumerate(shifts):
-        times = far[:, k] if k < AXES else loops[:, k - AXES] - 1
-        probes.add(outer.low + s * times[:, None], probes.span)
+        times = far[:, k] if k < AXES else iterations[:, k - AXES] - 1
+        probes.add(host.low + s * times[:, None], probes.span)
         expected.append((step[:, :, k] if k < AXES else moves[:, k - AXES, :]) * times[:, None])
     first = len(shifts) - AXES
     for k, d in enumerate(reductions):
-        times = loops[:, first + k] - 1
-        probes.add(outer.low, probes.span, d, times)
+        times = iterations[:, first + k] - 1
+        probes.add(host.low, probes.span, d, times)
         expected.append(moves[:, first + k, :] * times[:, None])
-    for k, s in enumerate(own, first + len(reductions)):
-        times = loops[:, k] - 1
-        probes.add(outer.low + s * times[:, None], probes.span)
+    for k, s in enumerate(units, first + len(reductions)):
+        times = iterations[:, k] - 1
+        probes.add(host.low + s * times[:, None], probes.span)
         expected.append(moves[:, k, :] * times[:, None])
-    even = np.ones(len(low), bool)
+    linear = np.ones(len(low), bool)
     for (there, size), e in zip(probes.run(), expected, strict=True):
-        even &= (there - low == e).all(axis=1) & (size == extents).all(axis=1)
-    return even
+        linear &= (there - low == e).all(axis=1) & (size == extents).all(axis=1)
+    return linear

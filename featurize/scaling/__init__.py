@@ -1,4 +1,4 @@
-"""Kernels with steps, described by the features of one step and the number of steps.
+"""Scaling of the features of one step to those of a kernel with steps.
 
 Begin with `step_scaling.scaling_for`, which chooses by kind of kernel.
 """

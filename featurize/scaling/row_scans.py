@@ -1,8 +1,8 @@
-"""Scans over rows: kernels as they are scheduled, and as kernels of one step of the scan.
+"""Row scans: kernels as they are scheduled, and as kernels of one step of the scan.
 
 In the pipeline with one step (`autosched.analysis.rewrites.mainloop_step.with_one_step`) all points of a row are
-parallel, so that its kernel is one like others. Of the scan itself that kernel is a block that goes through all steps,
-where blocks do not divide rows, and else a launch for each step.
+parallel, so that the step has an ordinary kernel. In the kernel of the scan each block iterates over all steps if
+blocks do not divide rows; else each step is a launch.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ Floats = NDArray[np.float64]
 
 
 def scan_of(bound: BoundPipeline, kernel: Kernel) -> BoundStage | None:
-    """Return the scan over rows that is the root of a kernel, with all its steps; None if it has none."""
-    found = (bound.rewritten.stage(*r.tiling.stage) for r in kernel.roots)
-    return next((s for s in found if s.steps), None)
+    """Return the row scan at the root of a kernel, with all its steps; None if it has none."""
+    stages = (bound.rewritten.stage(*r.tiling.stage) for r in kernel.roots)
+    return next((s for s in stages if s.steps), None)
 
 
 def as_one_step(bound: BoundPipeline, kernel: Kernel) -> Kernel:
-    """Return the kernel of one step of a scan, from one of all steps; another kernel, or another pipeline's, as it is.
+    """Return the kernel of one step of a scan from that of all steps; kernels without a scan are returned unchanged.
 
     Args:
-        bound: A pipeline, maybe one whose scans have one step.
+        bound: A pipeline; only scans of one step are changed.
         kernel: A legal kernel of it.
     """
     scan = scan_of(bound, kernel) if bound.one_step else None
@@ -43,10 +43,10 @@ def as_one_step(bound: BoundPipeline, kernel: Kernel) -> Kernel:
 
 
 def as_all_steps(bound: BoundPipeline, kernel: Kernel) -> Kernel:
-    """Return the kernel of all steps of a scan, from one of one step; another kernel, or pipeline's, as it is.
+    """Return the kernel of all steps of a scan from that of one step; kernels without a scan are returned unchanged.
 
     Args:
-        bound: A pipeline, maybe one whose scans have one step.
+        bound: A pipeline; only scans of one step are changed.
         kernel: A kernel of it.
     """
     scan = scan_of(bound, kernel) if bound.one_step else None
@@ -57,7 +57,7 @@ _Loops = tuple[Loop, ...]
 
 
 def _without_steps(scan: BoundStage, loops: _Loops) -> _Loops:
-    """Return loops with one step: those over steps stand first inside the threads."""
+    """Return loops with one step; loops over steps come first inside the threads."""
     kept = [p for p in loops if p.dim not in scan.steps]
     kinds = (LoopKind.BLOCK, LoopKind.THREAD)
     start = 1 + max((k for k, p in enumerate(kept) if p.kind in kinds), default=-1)
@@ -65,9 +65,9 @@ def _without_steps(scan: BoundStage, loops: _Loops) -> _Loops:
 
 
 def _with_steps(scan: BoundStage, loops: _Loops) -> _Loops:
-    """Return loops with all steps: around the blocks where these share a row, else around the threads.
+    """Return loops with all steps: outside the blocks if these divide a row, else outside the threads.
 
-    Threads that have several points of a row then have them far apart, so that neighbours have neighbouring ones.
+    Serial loops over a row move outside the threads too, so that neighbouring threads have neighbouring points.
     """
     kept = [p for p in loops if p.dim not in scan.steps]
     steps = tuple(Loop(d, LoopKind.REDUCTION, scan.loop(d).extent) for d in scan.steps)
@@ -75,12 +75,12 @@ def _with_steps(scan: BoundStage, loops: _Loops) -> _Loops:
     if any(p.kind is LoopKind.BLOCK and p.dim in inside and p.extent > 1 for p in kept):
         return (*steps, *kept)
     blocks = [p for p in kept if p.kind is LoopKind.BLOCK]
-    apart = [p for p in kept if p.kind is LoopKind.SERIAL and p.dim in inside]
-    return (*blocks, *steps, *apart, *(p for p in kept if p not in blocks and p not in apart))
+    strided = [p for p in kept if p.kind is LoopKind.SERIAL and p.dim in inside]
+    return (*blocks, *steps, *strided, *(p for p in kept if p not in blocks and p not in strided))
 
 
 def _changed(kernel: Kernel, scan: BoundStage, change: Callable[[_Loops], _Loops]) -> Kernel:
-    """Return a kernel with other loops of its scan; what threads compute inside stays inside the same loops."""
+    """Return a kernel with other loops of its scan; thread-level producers stay inside the same loops."""
     host = StageId(scan.func, scan.number)
     before = kernel.tiling(host).loops
     tiling = StageTiling(host, change(before))
@@ -102,13 +102,13 @@ def _changed(kernel: Kernel, scan: BoundStage, change: Callable[[_Loops], _Loops
 
 @dataclass(frozen=True)
 class Scan(FeatureScaling):
-    """The steps of a kernel that computes a scan over rows.
+    """The steps of a kernel with a row scan.
 
     Attributes:
         bound: The pipeline with one step.
-        count: The steps.
-        walk: Who goes through them.
-        shared: Funcs that a block computes once, for all steps.
+        count: Number of steps.
+        walk: Whether blocks or launches iterate over the steps.
+        shared: Producers that a block computes once for all steps.
     """
 
     bound: BoundPipeline
@@ -118,40 +118,40 @@ class Scan(FeatureScaling):
 
     @property
     def text(self) -> str:
-        """What tells kernels apart that have one step in common."""
+        """Key that differs between kernels with the same step; stored, so that its wording is fixed."""
         return f"{self.count} steps of a scan, walked by each {self.walk.value}"
 
     def scaled(self, features: Floats, rows: tuple[StageId, ...]) -> Floats:  # type: ignore[override]
         """Return the features of all steps, ``float64[..., rows, F]``, from those of one; see `FeatureScaling`."""
-        everything = array_bytes(self.bound, (*self.bound.inputs, *self.bound.funcs))
-        often = [INDEX[name] for name in (*OF_EVERY_STEP, *STORED_IN_EVERY_STEP)]
+        array_total = array_bytes(self.bound, (*self.bound.inputs, *self.bound.funcs))
+        repeated = [INDEX[name] for name in (*OF_EVERY_STEP, *STORED_IN_EVERY_STEP)]
         read = [INDEX[name] for name in _READ]
-        found = features.copy()
+        scaled = features.copy()
         for k in range(features.shape[-2]):
             if k < len(rows) and rows[k].func in self.shared:
                 continue
-            found[..., k, often] *= self.count
-            found[..., k, read] = np.minimum(features[..., k, read] * self.count, everything)
+            scaled[..., k, repeated] *= self.count
+            scaled[..., k, read] = np.minimum(features[..., k, read] * self.count, array_total)
         if self.walk is ScanWalk.BLOCK:
-            found[..., 0, INDEX["streaming_steps"]] = self.count
-            found[..., 0, INDEX["steps_per_block"]] += self.count - 1
-        return found
+            scaled[..., 0, INDEX["streaming_steps"]] = self.count
+            scaled[..., 0, INDEX["steps_per_block"]] += self.count - 1
+        return scaled
 
 
 _READ = ("unique_global_bytes_read_by_kernel", "unique_input_bytes_read_by_kernel")
 
 
 def one_scan(bound: BoundPipeline, kernel: Kernel) -> tuple[Scan, Kernel] | None:
-    """Return the steps of a kernel whose root is a scan over rows and the kernel of one step; None for another.
+    """Return the scaling of a kernel with a row scan at its root, and the kernel of one step; None without a scan.
 
     Args:
-        bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
+        bound: The pipeline, rewritten by the schedule's rfactors.
         kernel: A legal kernel.
     """
     scan = scan_of(bound, kernel)
     if scan is None:
         return None
-    view = with_one_step(bound)
+    step_pipeline = with_one_step(bound)
     walk = walk_of(scan, kernel.tiling(StageId(scan.func, scan.number)).loops)
     shared = frozenset(m.func for m in kernel.fused if m.at.level is Level.BLOCK)
-    return Scan(view, step_count(scan), walk, shared), as_one_step(view, kernel)
+    return Scan(step_pipeline, step_count(scan), walk, shared), as_one_step(step_pipeline, kernel)

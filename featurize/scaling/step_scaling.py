@@ -1,4 +1,4 @@
-"""Kernels in which a block walks steps, as one of them and how often it is repeated."""
+"""Kernels with steps (mainloops, sliding windows, row scans) as the kernel of one step and a scaling."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from autosched.featurize.scaling.sliding_window_scaling import SlidingWindowScal
 from autosched.schedule.types import Kernel
 
 Repeated = MainloopScaling | SlidingWindowScaling | Scan
-"""Turns the features of one step into those of a kernel."""
+"""The scaling of the features of one step to those of a kernel."""
 
 
 def scaling_for(bound: BoundPipeline, kernel: Kernel) -> tuple[Repeated, Kernel] | None:
-    """Return what a kernel repeats, and the kernel of one step; None if it has neither MAINLOOP Members nor a scan.
+    """Return the scaling of a kernel, and the kernel of one step; None if it has neither mainloop nor row scan.
 
     Args:
-        bound: The pipeline, as `autosched.schedule.types.Schedule.splits` makes it.
+        bound: The pipeline, rewritten by the schedule's rfactors.
         kernel: A legal kernel.
     """
     if kernel.mainloop_at is None:

@@ -1,4 +1,4 @@
-"""Kernels in which lanes share terms: as they are scheduled, and as kernels of a pipeline with the lanes as loops."""
+"""Warp reductions: kernels as they are scheduled, and as kernels of a pipeline with loops over the lanes."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _ByStage = Mapping[StageId, LaneLoop]
 
 
 def lanes_outside_rewrite(bound: BoundPipeline, kernel: Kernel) -> tuple[LaneLoop, ...]:
-    """Return the lanes of a kernel, none if they are those that the pipeline has as loops.
+    """Return the lane loops of a kernel; none if they equal those of the pipeline.
 
-    If the pipeline has some that the kernel has not, one lane stands for none.
+    A lane loop that the pipeline has and the kernel lacks is returned with one lane.
     """
-    own = {StageId(*one[:2]): LaneLoop(*one) for one in bound.lane_loops}
+    existing = {StageId(*one[:2]): LaneLoop(*one) for one in bound.lane_loops}
     computed = insert_cache_reads(bound.rewritten, kernel.cache_reads)
-    found: list[LaneLoop] = []
+    required: list[LaneLoop] = []
     expected: list[LaneLoop] = []
     for t in kernel.tilings():
         lanes = [
             LaneLoop(*t.stage, loop.dim, loop.extent, t.stride(t.loops.index(loop)))
             for loop in lane_loops(computed.stage(*t.stage), t.loops)
         ]
-        if t.stage in own:
-            expected.append(own[t.stage])
-            lanes = lanes or [own[t.stage]._replace(width=1, stride=1)]
-        found += lanes
-    return () if found == expected else tuple(found)
+        if t.stage in existing:
+            expected.append(existing[t.stage])
+            lanes = lanes or [existing[t.stage]._replace(width=1, stride=1)]
+        required += lanes
+    return () if required == expected else tuple(required)
 
 
 def to_lane_loops(kernel: Kernel, lanes: Sequence[LaneLoop]) -> Kernel:
-    """Return a kernel of the pipeline in which lanes are loops, from one whose threads share terms."""
+    """Return a kernel of the pipeline with lane loops, from one with warp reductions."""
 
     def other(t: StageTiling, one: LaneLoop) -> StageTiling:
         return StageTiling(t.stage, tuple(replace(p, dim=one.dim) if _is_shared(p, one.loop) else p for p in t.loops))
@@ -46,9 +46,9 @@ def to_lane_loops(kernel: Kernel, lanes: Sequence[LaneLoop]) -> Kernel:
 
 
 def from_lane_loops(kernel: Kernel, lanes: Sequence[LaneLoop]) -> Kernel:
-    """Return a kernel whose threads share terms, from one of the pipeline in which lanes are loops.
+    """Return a kernel with warp reductions, from one of the pipeline with lane loops.
 
-    Neighbours have neighbouring terms: loops over these stand before that over the lanes.
+    Neighbouring lanes reduce neighbouring terms, so that loops over terms come before the loop over lanes.
     """
 
     def other(t: StageTiling, one: LaneLoop) -> StageTiling:

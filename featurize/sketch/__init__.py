@@ -1,4 +1,4 @@
-"""Kernel sketches: kernels without tile sizes, and tile sizes as arrays beside them.
+"""Kernel sketches: kernels without tile sizes, whose tile sizes are arrays.
 
 `sketch_from_kernel` and `kernel_from_sketch` are inverses. Begin with `sketch`.
 """

@@ -1,4 +1,4 @@
-"""How candidates are laid out: regions, threads and shared memory, before it is known what they access."""
+"""Layout of candidates: regions, threads and shared memory, computed before their accesses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from autosched.featurize.tables.candidate_batch import Batch
 
 @dataclass(frozen=True)
 class CandidateLayout:
-    """Candidates of several structures that are not featurized yet.
+    """Laid-out candidates of several sketches.
 
     Attributes:
-        structures: Positions of the structures among those that were asked for.
-        batch: Which candidates are whose.
+        structures: Positions of the sketches among those given to `PipelineTables.lay_out`.
+        batch: The candidates of each sketch.
         geometry: Regions and threads.
         strides: ``int64[R, D]``, elements between neighbours in each nest's buffer in shared memory.
         shared_bytes: ``int64[M]``, shared memory of a block.
@@ -30,7 +30,7 @@ class CandidateLayout:
     shared_bytes: Ints
 
     def take(self, chosen: Bools) -> CandidateLayout:
-        """Return some of the candidates, ``bool[M]``; structures that have none of them are left out."""
+        """Return some of the candidates, ``bool[M]``; sketches without any are left out."""
         if chosen.all():
             return self
         batch, present = self.batch.take(chosen)

@@ -1,4 +1,4 @@
-"""From a structure and one row of tile sizes to the kernel of a schedule."""
+"""Kernels of a schedule from a sketch and one row of tile sizes."""
 
 from __future__ import annotations
 
@@ -40,45 +40,47 @@ from autosched.schedule.types import (
 )
 
 ROUNDS = 4
-"""How often the loops of Members are widened at most; what a THREAD Member needs follows from its host's loops."""
+"""Most times that loops of producers are widened; regions of thread-level producers follow from their host's loops."""
 
 
 def build_kernel(model: SketchFeaturizer, params: NDArray[np.int64]) -> Kernel:
-    """Return the kernel that one row of parameters ``int64[columns]`` describes.
+    """Return the kernel of one row of parameters, ``int64[columns]``.
 
-    Loops of one iteration are left out, except those of blocks and reductions. Members cover what the plan of the
-    kernel says they must in any block, which may be more than the middle one needs.
+    Loops of one iteration are left out, except those of blocks and reductions. Producers cover the regions that the
+    kernel's plan requires in any block, which may exceed those of the middle block.
     """
     return planned_kernel(model, params)[0]
 
 
 def planned_kernel(model: SketchFeaturizer, params: NDArray[np.int64]) -> tuple[Kernel, KernelPlan | None]:
-    """Return what `build_kernel` does and the plan of that kernel, None if what its Members cover has not settled."""
+    """Return the kernel of `build_kernel` and its plan, None if the regions have not converged in `ROUNDS`."""
     covered = points_per_block(model, params)
-    kernel = _built(model, params, covered)
+    kernel = _build(model, params, covered)
     for _ in range(ROUNDS):
         plan = plan_kernel(model.bound, kernel)
-        needed = _needed(model, plan)
-        if needed == covered:
+        required = _required(model, plan)
+        if required == covered:
             return kernel, plan
-        kernel, covered = _built(model, params, needed), needed
+        kernel, covered = _build(model, params, required), required
     return kernel, None
 
 
-def _needed(model: SketchFeaturizer, plan: KernelPlan) -> dict[str, tuple[int, ...]]:
-    """Return the points of every Member's dimensions that its host needs, by the exact plan."""
-    found: dict[str, tuple[int, ...]] = {}
+def _required(model: SketchFeaturizer, plan: KernelPlan) -> dict[str, tuple[int, ...]]:
+    """Return the points of each fused producer's dimensions that the exact plan requires."""
+    required: dict[str, tuple[int, ...]] = {}
     for group in (*plan.steps, *plan.thread_nests):
         for nest in group:
             if nest.at is not None:
                 dims = model.bound.funcs[nest.stage.func].dims
-                points = tuple(max(nest.extents.get(d, 1), 1) for d in dims)  # an update need not walk every dimension
-                found[nest.stage.func] = tuple(map(max, points, found.get(nest.stage.func, points)))
-    return found
+                points = tuple(
+                    max(nest.extents.get(d, 1), 1) for d in dims
+                )  # an update may lack loops over some dimensions
+                required[nest.stage.func] = tuple(map(max, points, required.get(nest.stage.func, points)))
+    return required
 
 
-def _built(model: SketchFeaturizer, params: NDArray[np.int64], needed: Mapping[str, tuple[int, ...]]) -> Kernel:
-    """Return the kernel whose Members have so many points in each dimension."""
+def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping[str, tuple[int, ...]]) -> Kernel:
+    """Return the kernel whose producers have the required points in each dimension."""
     bound, structure, layout = model.bound, model.structure, model.layout
     _, count = model.grid.blocks(params[None, :])
     dims = model.grid.dims
@@ -90,10 +92,10 @@ def _built(model: SketchFeaturizer, params: NDArray[np.int64], needed: Mapping[s
         inside = _thread_loops(bound, structure.order(stage), dims, root_threads, root_serial)
         tilings[stage] = StageTiling(stage, (*blocks, *inside))
     for spot in structure.spots:
-        extents = np.array(needed[spot.func], np.int64)
+        extents = np.array(required[spot.func], np.int64)
         threads = params[layout.threads_of(spot.func)] if spot.level is Level.BLOCK else np.ones_like(extents)
         serial = -(-extents // threads)
-        threads = -(-extents // serial)  # none that would have no point
+        threads = -(-extents // serial)  # no thread without points
         for stage in _stages(bound, spot.func):
             dims = member_dims(bound, stage) if spot.level is Level.BLOCK else bound.funcs[spot.func].dims
             loops, divided = structure.order(stage), (threads, serial)
@@ -111,12 +113,12 @@ def _built(model: SketchFeaturizer, params: NDArray[np.int64], needed: Mapping[s
         members.append(FusedProducer(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
     calls = inlined_calls(bound, list(tilings), set(structure.inlined))
     order = list(bound.funcs)
-    found = Kernel(
+    kernel = Kernel(
         tuple(Root(tilings[s]) for s in structure.stages),
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
-    return as_all_steps(bound, from_lane_loops(found, [LaneLoop(*one) for one in bound.lane_loops]))
+    return as_all_steps(bound, from_lane_loops(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
 
 
 def _stages(bound: BoundPipeline, func: str) -> list[StageId]:
@@ -127,10 +129,10 @@ def _thread_loops(
     bound: BoundPipeline, listed: NestOrder, dims: Sequence[str], threads: NDArray[np.int64],
     serial: NDArray[np.int64],
 ) -> tuple[Loop, ...]:  # fmt: skip
-    """Return thread loops, then reductions, then the points of the thread, unless they are in an order of their own."""
+    """Return thread loops, then reductions, then loops over points, unless ``listed`` has another order."""
     func, number = listed.stage
     stage = bound.stage(func, number)
-    own = [d for d in dims if any(loop.name == d for loop in stage.loops)]
+    looped = [d for d in dims if any(loop.name == d for loop in stage.loops)]
     extent = {d: int(n) for d, n in zip(dims, threads, strict=True)}
     points = {d: int(n) for d, n in zip(dims, serial, strict=True)}
     order = thread_order(bound, func, dims, listed.threads)
@@ -139,11 +141,11 @@ def _thread_loops(
         for d in inner_order(stage, dims, listed.inner)
         if points.get(d, 2) > 1 or (extent[d] == 1 and stage.loop(d).reduction)  # reductions are always listed
     ]
-    return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in own and extent[d] > 1), *inside)
+    return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in looped and extent[d] > 1), *inside)
 
 
 def _depth(model: SketchFeaturizer, host: StageTiling, spot: ComputeLocation) -> int:
-    """Return how many of the host's loops enclose a Member."""
+    """Return the number of the host's loops that enclose a fused producer."""
     kinds = (LoopKind.BLOCK,) if spot.level is Level.BLOCK else (LoopKind.BLOCK, LoopKind.THREAD)
     start = 1 + max((k for k, p in enumerate(host.loops) if p.kind in kinds), default=-1)
     if not spot.in_terms:

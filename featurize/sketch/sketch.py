@@ -1,4 +1,4 @@
-"""The structure of a kernel without its tile sizes: what candidates that are costed together have in common."""
+"""Kernel sketches: kernels without tile sizes, the common part of candidates that are costed in one batch."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.schedule.types import Level, StageId, TileAlignment
 
 MIN_VECTOR_EXTENT = 16
-"""The first dimension with this many points, counted from the fastest in memory, is walked by threadIdx.x
+"""Least points of the dimension that is mapped to threadIdx.x; the fastest in memory with as many is chosen
 (Anderson, section 6.2)."""
 
 
 SHARED_THREADS = 256
-"""Threads of a block that share the reductions of an atomic update."""
+"""Threads of a block that divide the reductions of an atomic update."""
 
 Tile = tuple[tuple[int, int], ...]
 """Threads and points of each dimension."""
 
 
 class ComputeLocation(NamedTuple):
-    """Where a Func is computed inside a kernel; a named tuple, as searches hash it all the time.
+    """Compute location of a Func inside a kernel; a named tuple, since searches hash it often.
 
     Attributes:
         func: The Func.
         level: BLOCK or THREAD.
-        host: The stage it is computed in.
-        enclosing: At THREAD, how many of the host's pure loops inside the thread enclose it; with one or more, its
-            reduction loops do too.
-        each_term: At THREAD with no such loop around, whether its reduction loops are: it is computed once for each
-            term, for all points of the thread.
-        aligned: At BLOCK, at which columns the rows of its tile begin.
-        storage: Its dimensions from slowest to fastest in memory; empty where that is `storage_order`.
-        stored: At BLOCK, whether each block writes what it owns to global memory, too.
+        host: The stage that computes it.
+        enclosing: At THREAD, the number of the host's pure loops inside the thread that enclose it. If there are any,
+            the host's reduction loops enclose it too.
+        aligned: At BLOCK, alignment of the columns at which rows of its tile begin.
+        storage: Its dimensions from slowest to fastest in memory; empty for `storage_order`.
+        stored: At BLOCK, whether it is materialised: each block also writes its owned part to global memory.
+        each_term: At THREAD without enclosing pure loops, whether the host's reduction loops enclose it: it is computed
+            per reduction step, for all points of the thread.
     """
 
     func: str
@@ -55,16 +55,16 @@ class ComputeLocation(NamedTuple):
 
 
 class NestOrder(NamedTuple):
-    """The loops of a nest that are in another order, or divided otherwise, than a search would have it.
+    """Loop order and tile of a nest where they differ from the defaults of a search.
 
-    Loops that are not listed follow those that are, in the usual order.
+    Loops that are not listed follow the listed ones in the default order.
 
     Attributes:
         stage: The nest's stage.
-        threads: Thread loops, threadIdx.x first; empty where `thread_order` is theirs.
-        inner: Loops inside a thread, outermost first; empty where `inner_order` is theirs.
-        tile: Threads and points of each dimension (see `member_dims`) of an update of a BLOCK Member; empty where they
-            are those of the Member's first stage or, of an atomic update, those of `shared_tile`.
+        threads: Thread loops, threadIdx.x first; empty for `thread_order`.
+        inner: Loops inside a thread, outermost first; empty for `inner_order`.
+        tile: Threads and points of each dimension (see `member_dims`) of an update of a block-level producer; empty for
+            those of the producer's first stage or, of an atomic update, those of `shared_tile`.
     """
 
     stage: StageId
@@ -75,17 +75,17 @@ class NestOrder(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelSketch:
-    """One kernel without tile sizes; equal ones are the same key, and the hash is worked out once.
+    """One kernel without tile sizes; a key with a cached hash.
 
     Attributes:
         stages: The root stages, which share a grid.
-        spots: Members, producers first.
+        spots: Compute locations of fused producers, in the order of the pipeline.
         inlined: Funcs inlined into it.
-        near: Funcs it reads that are not placed yet and that nothing outside reads.
-        far: Funcs it reads that are not placed yet and are read elsewhere too.
-        orders: Nests whose loops are in another order, or divided otherwise, than usual.
-        lanes: Updates of which neighbouring threads share the terms; each has one loop more, over these threads.
-        staged: Inputs and Funcs of which it computes copies.
+        near: Funcs that are not placed yet, of which this kernel is the only reader.
+        far: Funcs that are not placed yet and have other readers too.
+        orders: Nests with a loop order or a tile other than the default.
+        lanes: Warp reductions of updates; each adds a loop over lanes.
+        staged: Inputs and Funcs with cache reads.
     """
 
     stages: tuple[StageId, ...]
@@ -102,8 +102,8 @@ class KernelSketch:
 
     def __post_init__(self) -> None:
         key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders, self.lanes)
-        copied = frozenset(source for s in self.spots if (source := cached_source(s.func)) is not None)
-        object.__setattr__(self, "staged", copied)
+        cached = frozenset(source for s in self.spots if (source := cached_source(s.func)) is not None)
+        object.__setattr__(self, "staged", cached)
         object.__setattr__(self, "_where", {s.func: s for s in self.spots})
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
@@ -122,50 +122,52 @@ class KernelSketch:
         return self.stages[0].func
 
     def spot(self, func: str) -> ComputeLocation | None:
-        """Return the place of a Func in the kernel, if it is a Member."""
+        """Return the compute location of a fused producer, None for other Funcs."""
         return self._where.get(func)
 
     def order(self, stage: StageId) -> NestOrder:
-        """Return which of a nest's loops are in an order of their own."""
+        """Return the loop order and tile of a nest."""
         return next((o for o in self.orders if o.stage == stage), NestOrder(stage))
 
 
 def innermost_dim(func: BoundFunc) -> str | None:
-    """Return the dimension that neighbouring threads walk: the fastest in memory that is long enough."""
-    long = [d for d, n in zip(func.dims, func.extents, strict=True) if n >= MIN_VECTOR_EXTENT]
-    return long[-1] if long else (func.dims[-1] if func.dims else None)
+    """Return the dimension of neighbouring threads: the fastest in memory that is long enough."""
+    candidates = [d for d, n in zip(func.dims, func.extents, strict=True) if n >= MIN_VECTOR_EXTENT]
+    return candidates[-1] if candidates else (func.dims[-1] if func.dims else None)
 
 
 def storage_order(func: BoundFunc) -> tuple[str, ...]:
-    """Return a Member's dimensions from slowest to fastest in memory; the vector dimension is fastest."""
-    vector = innermost_dim(func)
-    return (*(d for d in func.dims if d != vector), *((vector,) if vector is not None else ()))
+    """Return a producer's dimensions from slowest to fastest in memory; the innermost dimension is fastest."""
+    innermost = innermost_dim(func)
+    return (*(d for d in func.dims if d != innermost), *((innermost,) if innermost is not None else ()))
 
 
 def spot_storage(func: BoundFunc, spot: ComputeLocation | None) -> tuple[str, ...]:
-    """Return a Func's dimensions from slowest to fastest in memory where it is computed."""
+    """Return a Func's dimensions from slowest to fastest in memory, at its compute location if it is fused."""
     return spot.storage if spot is not None and spot.storage else storage_order(func)
 
 
 def tiled_dims(bound: BoundPipeline, stages: Sequence[StageId]) -> tuple[str, ...]:
     """Return the loops of a group of stages that blocks and threads divide, outermost first.
 
-    Those over lanes are of some stages only, and come last.
+    Loops over lanes, which only some stages have, come last.
     """
     first = bound.stage(stages[0].func, stages[0].number)
-    own = tuple(d.name for d in first.loops if d.parallel and not d.lanes and not (len(stages) > 1 and d.reduction))
-    return (*own, *lane_sizes(bound, stages))
+    parallel = tuple(
+        d.name for d in first.loops if d.parallel and not d.lanes and not (len(stages) > 1 and d.reduction)
+    )
+    return (*parallel, *lane_sizes(bound, stages))
 
 
 def lane_sizes(bound: BoundPipeline, stages: Iterable[StageId]) -> dict[str, int]:
-    """Return the loops of stages over lanes that share terms, with the number of these."""
+    """Return the lane loops of stages, with their lanes."""
     return {d.name: d.extent for s in stages for d in bound.stage(*s).loops if d.lanes}
 
 
 def member_dims(bound: BoundPipeline, stage: StageId) -> tuple[str, ...]:
-    """Return the loops of a Member's stage that threads divide.
+    """Return the loops of a producer's stage that threads divide.
 
-    They are its dimensions, reductions that are atomic, and lanes that share terms.
+    They are its dimensions, the reductions of atomic updates, and lane loops.
     """
     loops = bound.stage(*stage).loops if bound.stage(*stage).combine else ()
     shared = (d.name for d in loops if d.reduction)
@@ -173,10 +175,11 @@ def member_dims(bound: BoundPipeline, stage: StageId) -> tuple[str, ...]:
 
 
 def shared_tile(bound: BoundPipeline, stage: StageId) -> Tile:
-    """Return threads and points of each of `member_dims` of an update of a BLOCK Member that threads share.
+    """Return threads and points of each of `member_dims`, for updates of a block-level producer with shared terms.
 
-    Threads share the reductions of an atomic update, innermost first, so that neighbours read what lies side by side.
-    Those of another one all have their lanes, and 0 stands for as many as the Member has. Of others none.
+    Threads divide the reductions of an atomic update, innermost first, so that neighbours read neighbouring elements.
+    An update with a warp reduction has its lanes, and 0 for the threads and points of the producer. Other updates have
+    no tile.
     """
     update = bound.stage(*stage)
     lanes = lane_sizes(bound, (stage,))
@@ -185,16 +188,16 @@ def shared_tile(bound: BoundPipeline, stage: StageId) -> Tile:
     if not update.combine:
         return ()
     left = SHARED_THREADS
-    found: list[tuple[int, int]] = []
+    tile: list[tuple[int, int]] = []
     for d in reversed(update.reductions):
         points = -(-d.extent // min(left, 1 << (d.extent.bit_length() - 1)))
-        found.insert(0, (-(-d.extent // points), points))
-        left = max(left // found[0][0], 1)
-    return (*((1, 1) for _ in bound.funcs[stage.func].dims), *found)
+        tile.insert(0, (-(-d.extent // points), points))
+        left = max(left // tile[0][0], 1)
+    return (*((1, 1) for _ in bound.funcs[stage.func].dims), *tile)
 
 
 def inner_reductions(stage: BoundStage, dims: Sequence[str]) -> tuple[str, ...]:
-    """Return the loops of a stage that run inside a thread beside its tile."""
+    """Return the loops of a stage inside a thread that are not over its dimensions."""
     return tuple(d.name for d in stage.loops if d.name not in dims)
 
 
@@ -206,14 +209,14 @@ def inner_order(stage: BoundStage, dims: Sequence[str], listed: Sequence[str] = 
         dims: Its dimensions outside reductions.
         listed: Loops that come first (see `NestOrder`).
     """
-    own = {d.name for d in stage.loops}
-    return _after(listed, (*inner_reductions(stage, dims), *(d for d in dims if d in own)))
+    looped = {d.name for d in stage.loops}
+    return _after(listed, (*inner_reductions(stage, dims), *(d for d in dims if d in looped)))
 
 
 def thread_order(
     bound: BoundPipeline, func: str, dims: Sequence[str], listed: Sequence[str] = ()
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return dimensions in the order of threadIdx.x, y, z: the vector dimension, then the others from the inside.
+    """Return dimensions in the order of threadIdx.x, y, z: the innermost dimension, then all others from the inside.
 
     Args:
         bound: The pipeline.
@@ -224,27 +227,33 @@ def thread_order(
     others = [d for d in dims if d not in bound.funcs[func].dims]
     lanes = lane_sizes(bound, (StageId(func, s.number) for s in bound.funcs[func].stages)) if others else {}
     shared = [d for d in others if d in lanes]
-    if shared:  # lanes of a warp lie side by side
+    if shared:  # lanes of a warp reduction are adjacent
         return (*shared, *thread_order(bound, func, [d for d in dims if d not in lanes], listed))
-    vector = innermost_dim(bound.funcs[func])
-    first = vector if vector in dims else (dims[-1] if dims else None)
-    usual = (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
-    return _after(listed, usual)
+    innermost = innermost_dim(bound.funcs[func])
+    first = innermost if innermost in dims else (dims[-1] if dims else None)
+    default = (*((first,) if first is not None else ()), *(d for d in reversed(dims) if d != first))
+    return _after(listed, default)
 
 
-def _after(listed: Sequence[str], usual: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names in their usual order, those that are listed before all others."""
+def _after(listed: Sequence[str], default: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names in their default order, listed ones first."""
     if not listed:
-        return usual
-    return (*(d for d in listed if d in usual), *(d for d in usual if d not in listed))
+        return default
+    return (*(d for d in listed if d in default), *(d for d in default if d not in listed))
 
 
 @dataclass(frozen=True, slots=True)
 class TileColumns:
-    """Which columns of a candidate's parameters hold the tile sizes of each nest.
+    """Columns of a candidate's parameters with the tile sizes of each nest.
 
-    The root group has threads and serial points of each dimension, a BLOCK Member only threads: its serial points are
-    what is left of the region it must cover.
+    The root stages have threads and serial points of each dimension. A block-level producer has threads only; its
+    serial points follow from its required region.
+
+    Attributes:
+        root_threads: Threads of the root's dimensions.
+        root_serial: Points per thread of the root's dimensions.
+        members: Threads of each block-level producer's dimensions.
+        count: Number of columns.
     """
 
     root_threads: slice
@@ -253,17 +262,17 @@ class TileColumns:
     count: int
 
     def threads_of(self, func: str) -> slice:
-        """Return the thread columns of a BLOCK Member."""
+        """Return the thread columns of a block-level producer."""
         return dict(self.members)[func]
 
 
 def rewritten_for(bound: BoundPipeline, structure: KernelSketch) -> BoundPipeline:
-    """Return the pipeline that has the copies and the loops over lanes that a kernel has."""
+    """Return the pipeline rewritten with a sketch's cache reads and lane loops."""
     return insert_cache_reads(add_lane_loops(bound, structure.lanes), structure.staged)
 
 
 def columns(bound: BoundPipeline, structure: KernelSketch) -> TileColumns:
-    """Return the layout of the parameters of a structure's candidates."""
+    """Return the layout of the parameters of a sketch's candidates."""
     bound = rewritten_for(bound, structure)
     d = len(tiled_dims(bound, structure.stages))
     position = 2 * d

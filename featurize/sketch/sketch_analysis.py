@@ -1,4 +1,4 @@
-"""What follows from a kernel's structure alone: its nests in order, what they read from where, and when."""
+"""Analysis of a kernel sketch: its nests in order, their accesses, and lifetimes of buffers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from autosched.schedule.types import Level, StageId
 
 
 class SketchAnalysis:
-    """Everything about a structure that does not depend on tile sizes.
+    """Facts about a sketch that do not depend on tile sizes.
 
     Args:
         bound: The pipeline.
-        structure: The structure.
+        structure: The sketch.
         table: Accesses of the pipeline's stages.
 
     Attributes:
-        rows: Stages with loops of their own: the root's, then those of BLOCK, then those of THREAD Members.
+        rows: Stages with loops: those of the root, of block-level, then of thread-level producers.
         inlined: Inlined Funcs.
-        accesses: What one evaluation of each stage touches.
+        accesses: Accesses of one evaluation of each stage.
         dims: Dimensions of each row outside reductions, outermost first.
-        lifetimes: First and last step that touch each BLOCK Member's buffer.
-        carriers: Stages with threads of their own: all but those of THREAD Members.
-        overflow: Whether a stage evaluates inlined Funcs at too many points to be looked at.
-        earlier: For each stage those that the same threads run before it without a barrier in between, in order.
+        lifetimes: First and last step that access each block-level producer's buffer.
+        carriers: Stages with thread loops: all but those of thread-level producers.
+        overflow: Whether a stage evaluates inlined Funcs at more points than are enumerated.
+        earlier: For each stage the earlier ones of the same threads without a barrier between them, in order.
     """
 
     def __init__(self, bound: BoundPipeline, structure: KernelSketch, table: AccessTable) -> None:
@@ -45,7 +45,7 @@ class SketchAnalysis:
         threads = {p.func for p in structure.spots if p.level is Level.THREAD}
         self.carriers = tuple(s for s in self.rows if s.func not in threads)
         self.overflow = any(a.overflow for a in self.accesses.values())
-        self._across: dict[tuple[str | None, ...], frozenset[str]] = {}
+        self._by_columns: dict[tuple[str | None, ...], frozenset[str]] = {}
         self.earlier = self._earlier()
 
     def _stage_rows(self) -> tuple[StageId, ...]:
@@ -55,71 +55,71 @@ class SketchAnalysis:
         return (*self.structure.stages, *blocks, *threads)
 
     def stages_of(self, func: str) -> list[StageId]:
-        """Return the stages of a Func that do anything."""
+        """Return the stages of a Func with a nonempty domain."""
         return [StageId(func, s.number) for s in self.bound.funcs[func].nonempty_stages]
 
     def itemsize(self, group: AccessGroup) -> int:
-        """Return the bytes of an element of what a group accesses."""
+        """Return the bytes of an element of the array that a group accesses."""
         if group.source in self.bound.inputs:
             return self.bound.inputs[group.source].dtype.bytes_
         return self.bound.funcs[group.source].dtypes[group.component].bytes_
 
     def _lifetimes(self) -> dict[str, tuple[int, int]]:
-        """Return the first and last step that touch each BLOCK Member's buffer."""
+        """Return the first and last step that access each block-level producer's buffer."""
         spots = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
         steps = [*spots, self.structure.func]
-        found: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(spots)}
+        lifetimes: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(spots)}
         for k, name in enumerate(steps):
             for source in self._reads(name):
-                if source in found:
-                    found[source] = found[source][0], max(found[source][1], k)
-        return found
+                if source in lifetimes:
+                    lifetimes[source] = lifetimes[source][0], max(lifetimes[source][1], k)
+        return lifetimes
 
     def _earlier(self) -> dict[StageId, tuple[StageId, ...]]:
-        """Return for each nest those that the same threads run before it without a barrier in between, in order."""
-        found: dict[StageId, tuple[StageId, ...]] = {}
+        """Return ``earlier``."""
+        earlier: dict[StageId, tuple[StageId, ...]] = {}
         blocks = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
         for stages in (*(self.stages_of(f) for f in blocks), self.structure.stages):
             func = self.bound.funcs[stages[0].func]
-            together = all(is_private_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
+            private = all(is_private_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
             step: list[StageId] = []
             for s in stages:
-                step = step if together else []
-                self._add_step(s, step, found)
-        return found
+                step = step if private else []
+                self._add_step(s, step, earlier)
+        return earlier
 
-    def _add_step(self, stage: StageId, step: list[StageId], found: dict[StageId, tuple[StageId, ...]]) -> None:
-        """Add a nest and the THREAD Members inside it to what the same threads run without a barrier in between."""
+    def _add_step(self, stage: StageId, step: list[StageId], earlier: dict[StageId, tuple[StageId, ...]]) -> None:
+        """Append a nest, after the thread-level producers inside it, to a step without barriers."""
         hosted = [s for s in self.structure.spots if s.level is Level.THREAD and s.host == stage]
         for spot in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
             for inner in self.stages_of(spot.func):
-                self._add_step(inner, step, found)
-        found[stage] = tuple(step)
+                self._add_step(inner, step, earlier)
+        earlier[stage] = tuple(step)
         step.append(stage)
 
     def _reads(self, func: str) -> set[str]:
-        """Return what the stages of a step read, THREAD Members inside them looked through."""
+        """Return the sources of a step's stages, those of thread-level producers inside them included."""
         threads = {s.func for s in self.structure.spots if s.level is Level.THREAD}
-        found: set[str] = set()
+        sources: set[str] = set()
         queue = [s for s in self.rows if s.func == func]
         while queue:
             for g in self.accesses[queue.pop()].loads:
-                if g.source not in found:
-                    found.add(g.source)
+                if g.source not in sources:
+                    sources.add(g.source)
                     queue += [s for s in self.rows if s.func == g.source and g.source in threads]
-        return found
+        return sources
 
     def across(self, lanes: tuple[str | None, ...]) -> frozenset[str]:
-        """Return BLOCK-level producers accessed by columns (`autosched.schedule.kernel.bank_conflicts`).
+        """Return block-level producers accessed by columns (`autosched.schedule.kernel.bank_conflicts`).
 
         Args:
-            lanes: The dimension that threadIdx.x walks, if any, for each of `carriers`.
+            lanes: The dimension of threadIdx.x, if any, for each of `carriers`.
         """
-        if lanes not in self._across:
+        if lanes not in self._by_columns:
             spots = self.structure.spots
             shared = {s.func: spot_storage(self.bound.funcs[s.func], s) for s in spots if s.level is Level.BLOCK}
             shared = {name: order for name, order in shared.items() if order}
-            passed_on = self.structure.inlined | {s.func for s in spots if s.level is Level.THREAD}
+            transparent = self.structure.inlined | {s.func for s in spots if s.level is Level.THREAD}
             chosen = dict(zip(self.carriers, lanes, strict=True))
-            self._across[lanes] = column_accessed_from(self.bound, shared, passed_on, chosen)
-        return self._across[lanes]
+            self._by_columns[lanes] = column_accessed_from(self.bound, shared, transparent, chosen)
+        return self._by_columns[lanes]

@@ -1,4 +1,4 @@
-"""Candidates of many structures side by side: which rows of nests and accesses belong to which."""
+"""Batches of candidates of several sketches: their rows of nests and accesses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RaggedRows:
-    """Items of all candidates, candidate by candidate, where each structure has a list of them.
+    """Ragged lists of items: those of each candidate's sketch, candidate by candidate.
 
     Attributes:
-        candidate: ``int64[X]``, whose item each is.
-        flat: ``int64[X]``, its position among the items of all structures one after the other.
+        candidate: ``int64[X]``, the candidate of each item.
+        flat: ``int64[X]``, position of the item in the concatenated lists of all sketches.
         start: ``int64[M]``, first item of each candidate.
         count: ``int64[M]``, items of each candidate.
     """
@@ -32,7 +32,12 @@ class RaggedRows:
 
     @classmethod
     def of(cls, counts: Sequence[int], structure: Ints) -> RaggedRows:
-        """Return the items of candidates ``int64[M]`` of structures that have so many."""
+        """Return the items of candidates.
+
+        Args:
+            counts: Items of each sketch.
+            structure: ``int64[M]``, the sketch of each candidate.
+        """
         each = np.array(counts, np.int64)
         count = each[structure]
         start = np.cumsum(count) - count
@@ -42,30 +47,30 @@ class RaggedRows:
         return cls(candidate, flat, start, count)
 
     def take(self, lists: Sequence[Ints]) -> Ints:
-        """Return a value of each item from the lists of the structures."""
-        found: Ints = (lists[0] if len(lists) == 1 else np.concatenate(lists))[self.flat]
-        return found
+        """Return the value of each item, ``int64[X, ...]``, from the lists of the sketches."""
+        values: Ints = (lists[0] if len(lists) == 1 else np.concatenate(lists))[self.flat]
+        return values
 
 
 class Batch:
-    """Candidates of some structures.
+    """Candidates of several sketches.
 
     Args:
-        plans: The structures.
-        params: Tile sizes of each one's candidates, ``int64[N, columns]``; further columns may follow that say how many
-            points the threads of BLOCK Members compute at least (see `described_points`).
-        dims: Dimensions of nests, the largest number of them.
+        plans: The sketches.
+        params: Tile sizes of each one's candidates, ``int64[N, columns]``. Further columns may follow: least points of
+            the threads of block-level producers (see `described_points`).
+        dims: Most dimensions of any nest.
 
     Attributes:
-        structure: ``int64[M]``, which structure each candidate has.
-        bounds: First candidate of each structure, and their number at the end.
-        params: ``int64[M, columns]``, filled up with ones.
+        structure: ``int64[M]``, the sketch of each candidate.
+        bounds: First candidate of each sketch, and their total number.
+        params: ``int64[M, columns]``, padded with ones.
         nests: Nests of all candidates: rows ``R``.
-        hosts: ``int64[R]``, row of the nest around each.
-        accesses: Their accesses: rows ``A``.
+        hosts: ``int64[R]``, row of the nest that encloses each.
+        accesses: Groups of accesses of all candidates: rows ``A``.
         readers: ``int64[A]``, row of the nest.
-        sources: ``int64[A]``, row of the nest that computes what is accessed, or -1.
-        loops: The most loops around a nest inside a thread.
+        sources: ``int64[A]``, row of the nest that computes the accessed array, or -1.
+        loops: Most loops that enclose a nest inside a thread.
     """
 
     def __init__(self, plans: Sequence[KernelTables], params: Sequence[Ints], dims: int) -> None:
@@ -76,7 +81,7 @@ class Batch:
         self.structure = np.repeat(np.arange(len(plans)), sizes)
         width = (
             max(2 * dims, *(p.shape[1] for p in params), *(p.width for p in plans)) + dims
-        )  # rows are read a whole number of dimensions wide
+        )  # readers index `dims` columns from any start
         self.params = np.ones((self.bounds[-1], width), np.int64)
         for k, p in enumerate(params):
             self.params[self.bounds[k] : self.bounds[k + 1], : p.shape[1]] = p
@@ -90,7 +95,7 @@ class Batch:
         self.loops = max(p.loops for p in plans)
 
     def take(self, chosen: Bools) -> tuple[Batch, Ints]:
-        """Return some of the candidates, ``bool[M]``, and the positions of the structures that have any of them."""
+        """Return some of the candidates, ``bool[M]``, and the positions of the sketches that have any of them."""
         counts = np.bincount(self.structure[chosen], minlength=len(self.plans))
         present = np.flatnonzero(counts)
         parts = np.split(self.params[chosen, : -self.dims], np.cumsum(counts[present])[:-1])
@@ -98,5 +103,5 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Candidates."""
+        """Number of candidates."""
         return self.bounds[-1]

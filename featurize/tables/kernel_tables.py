@@ -1,10 +1,10 @@
-"""A kernel structure as arrays: which kinds of nests and accesses it has, and how they hang together."""
+"""A kernel sketch as arrays: rows of the descriptor tables, and the relations between nests and accesses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,30 +25,30 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class KernelTables:
-    """One structure; positions of nests and accesses are those within the kernel.
+    """One sketch; positions of nests and accesses are those within the kernel.
 
     Attributes:
-        nests: ``int64[K]``, kinds, in the order of the rows of features.
-        hosts: ``int64[K]``, the nest around each THREAD Member, others themselves.
-        columns: ``int64[K]``, first parameter column of the threads of nests that have some.
-        points: ``int64[K]``, first parameter column of the points of their threads, beyond those of a search.
+        nests: ``int64[K]``, rows of `DescriptorTables.nests`, in the order of the rows of features.
+        hosts: ``int64[K]``, the nest that encloses each thread-level producer; other nests themselves.
+        columns: ``int64[K]``, first parameter column of the threads of block-level producers.
+        points: ``int64[K]``, first parameter column of the points of their threads, which searches leave out.
         width: Parameter columns, these included.
-        demands: ``int64[K]``, what is needed of the Members, see `RequiredRegions`.
-        rounds: ``int64[K]``, how many THREAD Members are around and including a nest.
-        grid: ``int64[K, D]``, the root's dimension of the same name as each of a nest's, -1 if there is none.
-        groups_of: ``int64[K]``, points of which an aligned Member needs whole groups along its rows, else 0.
-        aligned: Whether there is such a Member.
-        stored: ``int64[K]``, 1 if it is a Member that is written to global memory, too.
-        layouts: ``int64[K]``, number of the list of loops around each nest inside a thread.
-        loops: The most loops around a nest inside a thread.
-        accesses: ``int64[A]``, kinds, nest by nest.
-        readers: ``int64[A]``, their nests.
-        sources: ``int64[A]``, the nest that computes what is accessed, -1 if that is outside.
+        demands: ``int64[K]``, location of each fused producer in `RequiredRegions`, -1 for roots.
+        rounds: ``int64[K]``, nesting depth of thread-level producers.
+        grid: ``int64[K, D]``, the root's dimension with the name of each of a nest's, -1 if there is none.
+        groups_of: ``int64[K]``, points of the aligned groups along a producer's rows, 0 without alignment.
+        aligned: Whether there is an aligned producer.
+        stored: ``int64[K]``, 1 for producers that are materialised.
+        layouts: ``int64[K]``, number of the loops that enclose each nest inside a thread.
+        loops: Most loops that enclose a nest inside a thread.
+        accesses: ``int64[A]``, rows of `DescriptorTables.access`, nest by nest.
+        readers: ``int64[A]``, the nest of each access.
+        sources: ``int64[A]``, the nest that computes the accessed array, -1 if it is outside the kernel.
         groups: Nest, accesses, and whether they store.
-        where: Place of each nest, see `DescriptorTables`.
-        pairs: ``int64[P, 3]``: an access, one before it by the same threads, and how many pairs it had before.
+        where: Location of each nest in `DescriptorTables.places`.
+        pairs: ``int64[P, 3]``: an access, an earlier one by the same threads, and the number of its earlier pairs.
         buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
-        inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is next to nothing.
+        inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is trivial.
         calls: ``int64[K, I]``, evaluations by each nest's points.
     """
 
@@ -76,26 +76,40 @@ class KernelTables:
     calls: Ints
 
 
+@dataclass(frozen=True)
+class _AccessColumns:
+    """Access columns of `KernelTables` while they are filled."""
+
+    rows: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    groups: list[tuple[int, AccessGroup, bool]] = field(default_factory=list)
+
+    def add(self, row: int, source: int, group: tuple[int, AccessGroup, bool]) -> None:
+        self.rows.append(row)
+        self.sources.append(source)
+        self.groups.append(group)
+
+
 class KernelTableBuilder:
-    """Makes the plans of a pipeline's structures.
+    """Builds the tables of a pipeline's sketches.
 
     Args:
-        kinds: Kinds of nests and accesses.
-        demands: What hosts need of Members.
+        kinds: Descriptors of nests and accesses.
+        demands: Required regions of fused producers.
     """
 
     def __init__(self, kinds: DescriptorTables, demands: RequiredRegions) -> None:
         self.kinds = kinds
         self.demands = demands
         self.bound = kinds.bound
-        self._known: dict[SketchAnalysis, KernelTables] = {}
-        self._own: dict[str, tuple[int, int, int]] = {}
+        self._cache: dict[SketchAnalysis, KernelTables] = {}
+        self._inlined_funcs: dict[str, tuple[int, int, int]] = {}
 
     def plan(self, structure: KernelSketch, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
-        """Return the plan of one structure; those that differ in what is not placed yet share most of it."""
-        base = self._known.get(facts)
+        """Return the tables of a sketch; sketches that differ only in Funcs not placed yet share most of them."""
+        base = self._cache.get(facts)
         if base is None:
-            base = self._known[facts] = self._plan(facts, layout)
+            base = self._cache[facts] = self._build(facts, layout)
         changed = [a for a, (_, group, _) in enumerate(base.groups) if group.source in structure.near | structure.far]
         if not changed:
             return base
@@ -106,84 +120,82 @@ class KernelTableBuilder:
             accesses[a] = self.kinds.accesses_at(base.where[k], group, store, memory, placed=False)
         return replace(base, accesses=accesses)
 
-    def _plan(self, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
+    def _build(self, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
         s = facts.structure
+        spots = [s.spot(r.func) for r in facts.rows]
+        levels = [ROOT if spot is None else LEVELS[spot.level] for spot in spots]
         position = {stage: k for k, stage in enumerate(facts.rows)}
         first: dict[str, int] = {}
         for stage, k in position.items():
             first.setdefault(stage.func, k)
-        levels = [ROOT if (spot := s.spot(r.func)) is None else LEVELS[spot.level] for r in facts.rows]
-        together = [
-            s.stages if v == ROOT else tuple(facts.stages_of(r.func)) for r, v in zip(facts.rows, levels, strict=True)
-        ]
-        where = [
-            self.kinds.place(
-                NestLocation(r, v, t, s.order(r), () if (spot := s.spot(r.func)) is None else spot.storage)
-            )
-            for r, v, t in zip(facts.rows, levels, together, strict=True)
-        ]
-        kinds = [self.kinds.nest(w, facts.accesses[r]) for w, r in zip(where, facts.rows, strict=True)]
+        where = [self._location(facts, r, v) for r, v in zip(facts.rows, levels, strict=True)]
         hosts, demands, rounds = self._hosts(facts, levels, position)
         threads = dict(layout.members)
         columns = [threads[r.func].start if v == BLOCK else 0 for r, v in zip(facts.rows, levels, strict=True)]
-        groups: list[tuple[int, AccessGroup, bool]] = []
-        accesses, sources = [], []
-        for k, stage in enumerate(facts.rows):
-            touched = facts.accesses[stage]
-            for group, store in [(g, False) for g in touched.loads] + [(g, True) for g in touched.stores]:
-                itself = group.source == stage.func
-                spot = s.spot(group.source)
-                memory = OWN_MEMORY[levels[k] if itself else ROOT if spot is None else LEVELS[spot.level]]
-                accesses.append(self.kinds.accesses_at(where[k], group, store, memory, placed=True))
-                sources.append(first.get(group.source, -1))
-                groups.append((k, group, store))
-                if store and itself and spot is not None and spot.stored:
-                    accesses.append(self.kinds.accesses_at(where[k], group, store, GLOBAL, placed=True))
-                    sources.append(-1)
-                    groups.append((k, group, store))
-        calls = [[facts.accesses[r].calls.get(f, 0) for f in facts.inlined] for r in facts.rows]
+        accesses = self._accesses(facts, levels, where, first)
+        inner = [d for d, v in zip(demands, levels, strict=True) if v == THREAD]
         return KernelTables(
-            nests=np.array(kinds, np.int64),
-            hosts=np.array(hosts, np.int64),
-            columns=np.array(columns, np.int64),
-            points=np.array([c + layout.count - layout.root_serial.stop for c in columns], np.int64),
+            nests=_ints(self.kinds.nest(w, facts.accesses[r]) for w, r in zip(where, facts.rows, strict=True)),
+            hosts=_ints(hosts),
+            columns=_ints(columns),
+            points=_ints(c + layout.count - layout.root_serial.stop for c in columns),
             width=2 * layout.count - layout.root_serial.stop,
-            demands=np.array(demands, np.int64),
-            rounds=np.array(rounds, np.int64),
+            demands=_ints(demands),
+            rounds=_ints(rounds),
             grid=self._grid(facts),
-            groups_of=np.array(
-                [p.aligned[0] if (p := s.spot(r.func)) and p.aligned else 0 for r in facts.rows], np.int64
-            ),
+            groups_of=_ints(0 if p is None or p.aligned is None else p.aligned[0] for p in spots),
             aligned=any(p.aligned is not None for p in s.spots),
-            stored=np.array([int((p := s.spot(r.func)) is not None and p.stored) for r in facts.rows], np.int64),
-            layouts=np.array(
-                [self.demands.layout(p) if v == THREAD else 0 for p, v in zip(demands, levels, strict=True)]
-            ),
-            loops=max(
-                (self.demands.loops_around(p) for p, v in zip(demands, levels, strict=True) if v == THREAD), default=0
-            ),
-            accesses=np.array(accesses, np.int64),
-            readers=np.array([k for k, _, _ in groups], np.int64),
-            sources=np.array(sources, np.int64),
-            groups=tuple(groups),
+            stored=_ints(int(p is not None and p.stored) for p in spots),
+            layouts=_ints(self.demands.layout(d) if v == THREAD else 0 for d, v in zip(demands, levels, strict=True)),
+            loops=max(map(self.demands.loops_around, inner), default=0),
+            accesses=_ints(accesses.rows),
+            readers=_ints(k for k, _, _ in accesses.groups),
+            sources=_ints(accesses.sources),
+            groups=tuple(accesses.groups),
             where=tuple(where),
-            pairs=_pairs(facts, position, groups),
+            pairs=_pairs(facts, position, accesses.groups),
             buffers=self._buffers(facts, first),
             inlined=self._inlined(facts),
-            calls=np.array(calls, np.int64).reshape(len(facts.rows), len(facts.inlined)),
+            calls=_calls(facts),
         )
+
+    def _location(self, facts: SketchAnalysis, stage: StageId, level: int) -> int:
+        """Return the number of a nest's location."""
+        s = facts.structure
+        spot = s.spot(stage.func)
+        stages = s.stages if level == ROOT else tuple(facts.stages_of(stage.func))
+        return self.kinds.place(NestLocation(stage, level, stages, s.order(stage), spot.storage if spot else ()))
+
+    def _accesses(
+        self, facts: SketchAnalysis, levels: Sequence[int], where: Sequence[int], first: Mapping[str, int]
+    ) -> _AccessColumns:
+        """Return the groups of accesses, nest by nest; a materialised producer stores twice."""
+        s = facts.structure
+        columns = _AccessColumns()
+        for k, stage in enumerate(facts.rows):
+            reached = facts.accesses[stage]
+            for group, store in [(g, False) for g in reached.loads] + [(g, True) for g in reached.stores]:
+                own = group.source == stage.func
+                spot = s.spot(group.source)
+                memory = OWN_MEMORY[levels[k] if own else ROOT if spot is None else LEVELS[spot.level]]
+                row = self.kinds.accesses_at(where[k], group, store, memory, placed=True)
+                columns.add(row, first.get(group.source, -1), (k, group, store))
+                if store and own and spot is not None and spot.stored:
+                    row = self.kinds.accesses_at(where[k], group, store, GLOBAL, placed=True)
+                    columns.add(row, -1, (k, group, store))
+        return columns
 
     def _hosts(
         self, facts: SketchAnalysis, levels: Sequence[int], position: Mapping[StageId, int]
     ) -> tuple[list[int], list[int], list[int]]:
-        """Return the hosts of nests, what is needed of them, and how deep they are nested in threads."""
+        """Return the host, the required region and the nesting depth of each nest."""
         s = facts.structure
         inside = frozenset(p.func for p in s.spots) | s.inlined
         in_threads = frozenset(p.func for p in s.spots if p.level is Level.THREAD) | s.inlined
         hosts = list(range(len(levels)))
         demands = [-1] * len(levels)
         rounds = [0] * len(levels)
-        for k, stage in enumerate(facts.rows):  # hosts come before what they hold
+        for k, stage in enumerate(facts.rows):  # hosts come before their producers
             spot = s.spot(stage.func)
             if spot is None:
                 continue
@@ -200,12 +212,12 @@ class KernelTableBuilder:
         return hosts, demands, rounds
 
     def _grid(self, facts: SketchAnalysis) -> Ints:
-        """Return which of the root's dimensions has the name of each of a nest's, ``int64[K, D]``."""
-        found = np.full((len(facts.rows), self.kinds.dims), -1, np.int64)
+        """Return the root's dimension with the name of each of a nest's, ``int64[K, D]``; -1 if there is none."""
+        grid = np.full((len(facts.rows), self.kinds.dims), -1, np.int64)
         root = facts.dims[0]
         for k, dims in enumerate(facts.dims):
-            found[k, : len(dims)] = [root.index(d) if d in root else -1 for d in dims]
-        return found
+            grid[k, : len(dims)] = [root.index(d) if d in root else -1 for d in dims]
+        return grid
 
     def _buffers(self, facts: SketchAnalysis, first: Mapping[str, int]) -> Ints:
         rows = [
@@ -218,47 +230,57 @@ class KernelTableBuilder:
     def _inlined(self, facts: SketchAnalysis) -> Ints:
         rows = []
         for name in facts.inlined:
-            if name not in self._own:
-                self._own[name] = _inlined_alone(self.bound.funcs[name])
-            points, bytes_, trivial = self._own[name]
+            if name not in self._inlined_funcs:
+                self._inlined_funcs[name] = _inlined_func(self.bound.funcs[name])
+            points, bytes_, trivial = self._inlined_funcs[name]
             branching = self.kinds.work.branching(self.bound.funcs[name].stages[0], facts.structure.inlined)
             rows.append((points, bytes_, branching, trivial))
         return np.array(rows, np.int64).reshape(len(rows), 4)
 
 
-def _inlined_alone(func: BoundFunc) -> tuple[int, int, int]:
-    """Return the points and bytes of an inlined Func, and whether it is next to nothing."""
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int64)
+
+
+def _calls(facts: SketchAnalysis) -> Ints:
+    """Return the evaluations of each inlined Func by each nest's points, ``int64[K, I]``."""
+    calls = [[facts.accesses[r].calls.get(f, 0) for f in facts.inlined] for r in facts.rows]
+    return np.array(calls, np.int64).reshape(len(facts.rows), len(facts.inlined))
+
+
+def _inlined_func(func: BoundFunc) -> tuple[int, int, int]:
+    """Return the points and bytes of an inlined Func, and whether it is trivial."""
     points = math.prod(func.extents)
     return points, points * sum(d.bytes_ for d in func.dtypes), int(_is_trivial(func))
 
 
 def _is_trivial(func: BoundFunc) -> bool:
-    """Whether a Func is so cheap that computing it again is never too much: a copy or a few operations."""
+    """Whether recomputing a Func is always cheap: a copy or a few operations."""
     stage = func.stages[0]
-    few = operations(stage) + sum(stage.load_counts.values()) <= 1 + max(d.bytes_ for d in func.dtypes)
-    return func.boundary is not None or few
+    is_cheap = operations(stage) + sum(stage.load_counts.values()) <= 1 + max(d.bytes_ for d in func.dtypes)
+    return func.boundary is not None or is_cheap
 
 
 def _pairs(
     facts: SketchAnalysis, position: Mapping[StageId, int], groups: Sequence[tuple[int, AccessGroup, bool]]
 ) -> Ints:
-    """Return accesses with those that the same threads made before, without a barrier, of the same array."""
+    """Return pairs of loads of one array by the same threads without a barrier between them, see `KernelTables`."""
     loads: dict[int, list[int]] = {k: [] for k in range(len(facts.rows))}
     for a, (k, group, _) in enumerate(groups):
         if group.source != facts.rows[k].func:
             loads[k].append(a)
-    found = []
+    pairs = []
     for k, stage in enumerate(facts.rows):
         before = [a for e in facts.earlier[stage] for a in loads[position[e]]]
         for a in loads[k]:
             comparable = [b for b in before if _comparable(groups[a][1], groups[b][1])]
-            found += [(a, b, slot) for slot, b in enumerate(comparable)]
+            pairs += [(a, b, slot) for slot, b in enumerate(comparable)]
             before.append(a)
-    return np.array(found, np.int64).reshape(len(found), 3)
+    return np.array(pairs, np.int64).reshape(len(pairs), 3)
 
 
 def _comparable(a: AccessGroup, b: AccessGroup) -> bool:
-    """Whether the elements of two groups can be told to be the same by their indices."""
+    """Whether the indices of two groups determine if their elements are the same."""
     return (
         (a.source, a.component) == (b.source, b.component)
         and a.is_affine

@@ -1,43 +1,46 @@
-"""What all kernels of a pipeline share, and features of kernels by it."""
+"""Tables that all kernels of a pipeline share, the sketches that use them, and features of batches of candidates.
+
+The three classes refer to one another: `PipelineTables` evaluates sketches, a `SketchFeaturizer` has the tables of its
+pipeline, and a `BatchEvaluation` names the sketches of its candidates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses.access_cache import UniqueAccessCache
-from autosched.featurize.accesses.accesses import AccessTable
+from autosched.featurize.accesses.accesses import AccessTable, StageAccesses
 from autosched.featurize.accesses.batch_accesses import BatchAccesses
 from autosched.featurize.accesses.memory_traffic import Floats, MemoryTraffic, Warps, traffic
 from autosched.featurize.assemble import FeatureAssembler
 from autosched.featurize.instructions.arithmetic_work import WorkTable
 from autosched.featurize.instructions.thread_loops import Loops
+from autosched.featurize.kernel_views import KernelGeometry, StageAccess, accesses_by_stage, kernel_geometry
 from autosched.featurize.regions.geometry import Geometry, geometry_of
+from autosched.featurize.regions.grid import BlockGrid
 from autosched.featurize.regions.nest_arrays import Bools, Ints, NestArrays
 from autosched.featurize.regions.required_regions import RequiredRegions
 from autosched.featurize.regions.storage import column_accessed, shared_bytes, shared_strides
 from autosched.featurize.sketch.candidate_layout import CandidateLayout
-from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.sketch.sketch import KernelSketch, columns
 from autosched.featurize.sketch.sketch_analysis import SketchAnalysis
 from autosched.featurize.tables.candidate_batch import Batch
 from autosched.featurize.tables.descriptor_tables import ALWAYS, IF_SMALL, ROOT, THREAD, DescriptorTables
-from autosched.featurize.tables.kernel_tables import KernelTableBuilder
+from autosched.featurize.tables.kernel_tables import KernelTableBuilder, KernelTables
 from autosched.schedule.kernel import vector_access as rules
 from autosched.schedule.policy import in_registers
+from autosched.schedule.types import StageId
 from autosched.target import Target
-
-if TYPE_CHECKING:
-    from autosched.featurize.featurizer import SketchFeaturizer
 
 
 @dataclass
 class PipelineTables:
-    """What is worked out once for all kernels of a bound pipeline; arguments are those of `Featurizer`."""
+    """Tables and caches of all kernels of a bound pipeline; arguments are those of `Featurizer`."""
 
     bound: BoundPipeline
     target: Target
@@ -58,62 +61,68 @@ class PipelineTables:
         self.kinds = DescriptorTables(self.bound, self.work, by_form=self.amortised)
         self.demands = RequiredRegions(self.kinds, thorough=self.every_warp)
         self.planner = KernelTableBuilder(self.kinds, self.demands)
-        joins = rules.VECTORS and self.target.kind != "cpu" if self.vectors is None else self.vectors
-        self.entries = UniqueAccessCache(self.kinds, amortised=self.amortised, vectors=joins)
+        coalesces = rules.VECTORS and self.target.kind != "cpu" if self.vectors is None else self.vectors
+        self.entries = UniqueAccessCache(self.kinds, amortised=self.amortised, vectors=coalesces)
 
     def with_buffers_of(self, bound: BoundPipeline) -> PipelineTables:
-        """Return the tables of a pipeline that differs in nothing but how many buffers are staged.
+        """Return the tables of a pipeline that differs only in the number of buffers of its cache reads.
 
         Args:
             bound: The pipeline.
         """
-        found = copy(self)
-        found.bound = bound
-        return found
+        tables = copy(self)
+        tables.bound = bound
+        return tables
 
     def facts(self, structure: KernelSketch) -> SketchAnalysis:
-        """Return what follows from a structure; those that differ in what is not placed yet share it."""
+        """Return the analysis of a sketch; sketches that differ only in Funcs not placed yet share it."""
         key = structure.stages, structure.spots, structure.inlined, structure.orders, structure.lanes
-        found = self._facts.get(key)
-        if found is None:
+        analysis = self._facts.get(key)
+        if analysis is None:
             placed = replace(structure, near=frozenset(), far=frozenset())
-            found = self._facts[key] = SketchAnalysis(self.bound, placed, self.accesses)
-        return found
+            analysis = self._facts[key] = SketchAnalysis(self.bound, placed, self.accesses)
+        return analysis
 
     def evaluate(
         self, models: Sequence[SketchFeaturizer], params: Sequence[Ints], wanted: frozenset[str] | None = None
     ) -> BatchEvaluation:
-        """Return the features of candidates of some structures, all at once.
+        """Return the features of candidates of several sketches in one batch.
 
         Args:
-            models: The structures, without copies of sources or all with the same; their own featurizer is this one.
+            models: The sketches, all of these tables: without cache reads, or with the same ones.
             params: ``int64[N, columns]``, candidates of each (see `autosched.featurize.sketch.sketch.columns`).
-            wanted: Names of the features that must be there, others may be zero; all if left out.
+            wanted: Names of required features; others may be zero. All if left out.
         """
         return self.featurized(models, self.lay_out(models, params), wanted)
 
     def lay_out(self, models: Sequence[SketchFeaturizer], params: Sequence[Ints]) -> CandidateLayout:
-        """Return what follows from tile sizes alone; see `evaluate`."""
+        """Return the regions, threads and shared memory of candidates; see `evaluate`."""
         batch = Batch([m.plan for m in models], params, self.kinds.dims)
         geometry = geometry_of(batch, self.kinds, self.demands)
         nests = geometry.nests
-        across = column_accessed(batch, [m.facts for m in models], nests)
-        strides, elements = shared_strides(nests.kinds, nests.extents, across, bool(self.bound.register_blocked))
+        by_columns = column_accessed(batch, [m.facts for m in models], nests)
+        strides, elements = shared_strides(nests.kinds, nests.extents, by_columns, bool(self.bound.register_blocked))
         shared = shared_bytes(batch, elements * self.bound.buffers)
         return CandidateLayout(tuple(range(len(models))), batch, geometry, strides, shared)
 
     def featurized(
-        self, asked: Sequence[SketchFeaturizer], layout: CandidateLayout, wanted: frozenset[str] | None = None
+        self, models: Sequence[SketchFeaturizer], layout: CandidateLayout, wanted: frozenset[str] | None = None
     ) -> BatchEvaluation:
-        """Return the features of candidates that are laid out, or of some of these; see `evaluate`."""
-        models = [asked[k] for k in layout.structures]
+        """Return the features of laid-out candidates, or of a part of them.
+
+        Args:
+            models: The sketches given to `lay_out`.
+            layout: The candidates.
+            wanted: See `evaluate`.
+        """
+        chosen = [models[k] for k in layout.structures]
         batch, geometry, shared = layout.batch, layout.geometry, layout.shared_bytes
         nests = geometry.nests
         promoted = _promoted(nests)
         candidate = batch.nests.candidate
         warps = Warps.of(geometry.block[candidate], nests.active)
         shares = self.amortised and self.target.kind != "cpu"
-        layouts = batch.nests.take([m.plan.layouts for m in models])
+        layouts = batch.nests.take([m.plan.layouts for m in chosen])
         reduces = self.demands.reduces(layouts, nests.loops.shape[1])
         loops = Loops.of(geometry, batch.hosts, reduces, self.demands.counts(layouts))
         rolled = loops.over_points(reduces, nests.kinds["terms"].shape[1]) & shares
@@ -124,24 +133,111 @@ class PipelineTables:
         if shares and reduces.any():
             cost = cost.times(loops.again(accesses, reduces))
         thread_bytes = _thread_bytes(batch, nests, promoted)
-        filler = FeatureAssembler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
-        features = filler.features(shared, thread_bytes, wanted)
-        return BatchEvaluation(tuple(models), batch, features, geometry, shared, thread_bytes, accesses, cost)
+        assembler = FeatureAssembler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
+        features = assembler.features(shared, thread_bytes, wanted)
+        return BatchEvaluation(tuple(chosen), batch, features, geometry, shared, thread_bytes, accesses, cost)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Features of one sketch's candidates, with the quantities that they follow from.
+
+    Attributes:
+        features: ``float64[N, rows, features]``, a row for each stage, then for each inlined Func.
+        geometry: Regions and threads.
+        shared_bytes: ``int64[N]``, shared memory of a block.
+        thread_bytes: ``int64[N]``, registers of a thread for producers and accumulators, in bytes.
+        traffic: Memory traffic of each stage's accesses.
+    """
+
+    features: Floats
+    geometry: KernelGeometry
+    shared_bytes: Ints
+    thread_bytes: Ints
+    traffic: dict[StageId, list[StageAccess]]
+
+
+class SketchFeaturizer:
+    """Featurizes the candidates of one sketch; analyses that do not depend on tile sizes are run once."""
+
+    def __init__(self, tables: PipelineTables, structure: KernelSketch) -> None:
+        self.tables = tables  # not the Featurizer, which refers to this object: only Python's collector frees cycles
+        self.bound = tables.bound
+        self.structure = structure
+        self.layout = columns(self.bound, structure)
+        self.facts = tables.facts(structure)
+        self._plan: KernelTables | None = None
+        self._grid: BlockGrid | None = None
+
+    @property
+    def plan(self) -> KernelTables:
+        """The sketch as arrays."""
+        if self._plan is None:
+            self._plan = self.tables.planner.plan(self.structure, self.facts, self.layout)
+        return self._plan
+
+    @property
+    def grid(self) -> BlockGrid:
+        """The division of the root stages into blocks."""
+        if self._grid is None:
+            self._grid = BlockGrid(self.bound, self.structure, self.layout)
+        return self._grid
+
+    @property
+    def rows(self) -> tuple[StageId, ...]:
+        """Stages with a row of features, in order; inlined Funcs follow."""
+        return self.facts.rows
+
+    @property
+    def inlined(self) -> tuple[str, ...]:
+        """Inlined Funcs, whose rows follow those of the stages."""
+        return self.facts.inlined
+
+    @property
+    def overflow(self) -> bool:
+        """Whether a stage evaluates inlined Funcs at more points than are enumerated."""
+        return self.facts.overflow
+
+    def accesses_of(self, stage: StageId) -> StageAccesses:
+        """Return the accesses of one evaluation of a stage."""
+        return self.facts.accesses[stage]
+
+    def geometry(self, params: Ints) -> KernelGeometry:
+        """Return the regions and threads of candidates ``int64[N, columns]``."""
+        batch = Batch([self.plan], [params], self.tables.kinds.dims)
+        return kernel_geometry(
+            self.facts, self.plan, geometry_of(batch, self.tables.kinds, self.tables.demands), self.tables.demands
+        )
+
+    def member_extents(self, params: Ints) -> dict[str, Ints]:
+        """Return the buffer of each block-level producer, ``int64[N, dims]``, from the root's columns alone."""
+        return self.tables.demands.member_extents(self.structure, self.grid.blocks(params)[0])
+
+    def evaluate(self, params: Ints) -> Evaluation:
+        """Return the features of candidates ``int64[N, columns]`` (see `columns`)."""
+        e = self.tables.evaluate([self], [params])
+        return Evaluation(
+            e.features,
+            kernel_geometry(self.facts, self.plan, e.geometry, self.tables.demands),
+            e.shared_bytes,
+            e.thread_bytes,
+            accesses_by_stage(self.facts, self.plan, e.accesses, e.traffic),
+        )
 
 
 @dataclass(frozen=True)
 class BatchEvaluation:
-    """What is known of candidates of several structures.
+    """Features of candidates of several sketches, with the quantities that they follow from.
 
     Attributes:
-        models: The structures.
-        batch: Which candidates are whose.
+        models: The sketches.
+        batch: The candidates of each.
         features: ``float64[M, rows, features]``, a row for each stage, then for each inlined Func, then zeros.
         geometry: Regions and threads.
         shared_bytes: ``int64[M]``, shared memory of a block.
-        thread_bytes: ``int64[M]``, registers of a thread that hold Members and accumulators, in bytes.
-        accesses: What all stages access.
-        traffic: What that costs.
+        thread_bytes: ``int64[M]``, registers of a thread for producers and accumulators, in bytes.
+        accesses: Accesses of all stages.
+        traffic: Memory traffic of these.
     """
 
     models: tuple[SketchFeaturizer, ...]
@@ -155,18 +251,19 @@ class BatchEvaluation:
 
 
 def _promoted(nests: NestArrays) -> Bools:
-    """Return whether a nest keeps its own Func's points in registers while it runs."""
-    how = nests.kinds["promotion"]
+    """Whether a nest promotes its own Func's points to registers, ``bool[R]``."""
+    promotion = nests.kinds["promotion"]
     small = in_registers(nests.serial.prod(axis=1), nests.kinds["components"])
-    return np.asarray((how == ALWAYS) | ((how == IF_SMALL) & small), bool)
+    return np.asarray((promotion == ALWAYS) | ((promotion == IF_SMALL) & small), bool)
 
 
 def _thread_bytes(batch: Batch, nests: NestArrays, promoted: Bools) -> Ints:
+    """Return the bytes of thread-level producers and accumulators in a thread's registers, ``int64[M]``."""
     kinds = nests.kinds
     size = kinds["bytes"]
     inside = (kinds["level"] == THREAD) & (kinds["leading"] > 0)
     first = np.zeros(len(size), bool)
     first[batch.nests.start] = True
     accumulators = first & promoted & (kinds["level"] == ROOT)
-    held = nests.extents.prod(axis=1) * inside + nests.serial.prod(axis=1) * accumulators
-    return np.add.reduceat(held * size, batch.nests.start)
+    points = nests.extents.prod(axis=1) * inside + nests.serial.prod(axis=1) * accumulators
+    return np.add.reduceat(points * size, batch.nests.start)

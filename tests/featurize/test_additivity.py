@@ -1,4 +1,4 @@
-"""A kernel's features and cost follow from the kernel alone, so costs of schedules are sums and can be cached."""
+"""Features and cost of a kernel depend on nothing but the kernel, so that costs are additive and can be cached."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from autosched.search.beam.beam import BeamSearch
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
-from tests.featurize.drawing import H200, bound_app, drawn_states, states_of
+from tests.featurize.random_kernels import H200, bound_app, drawn_states, states_of
 
 APPS = ("harris", "stencil_chain", "bilateral_grid")
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_kernels_costed_together_cost_what_they_cost_alone(name: str) -> None:
+def test_costs_do_not_depend_on_the_batch(name: str) -> None:
     bound = bound_app(name)
     warm = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
     pieces = [(p.structure, p.params) for state in drawn_states(bound, 4) for p in state.pieces]
@@ -39,7 +39,7 @@ def test_the_cost_of_a_state_is_the_sum_of_its_kernels_costs(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_features_do_not_depend_on_what_else_is_featurized(name: str) -> None:
+def test_features_do_not_depend_on_earlier_kernels(name: str) -> None:
     bound = bound_app(name)
     warm = Featurizer(bound, H200)
     pieces = {(p.structure, p.params): p for state in drawn_states(bound, 4) for p in state.pieces}
@@ -51,7 +51,7 @@ def test_features_do_not_depend_on_what_else_is_featurized(name: str) -> None:
         assert (warm.model(piece.structure).evaluate(params).features == alone).all()
 
 
-def test_candidates_in_one_batch_have_the_features_they_have_alone() -> None:
+def test_features_do_not_depend_on_the_batch() -> None:
     bound = bound_app("harris")
     states = states_of(bound)
     found = states.draw_legal(np.random.default_rng(0))

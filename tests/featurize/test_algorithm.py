@@ -49,7 +49,7 @@ def test_operations_by_type() -> None:
     assert count(table, "mul", FLOAT) == 0
 
 
-def test_what_is_used_twice_counts_once_and_is_shared() -> None:
+def test_a_repeated_operation_counts_once_and_is_shared() -> None:
     out = Func("out")
     twice = image[y, x] * 2.0
     out[y, x] = twice * twice

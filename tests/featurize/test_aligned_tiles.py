@@ -1,4 +1,4 @@
-"""What blocks need where tiles of Members begin at multiples that blocks do not begin with."""
+"""Required regions of aligned tiles that block boundaries cut."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ F = StageId("f")
 
 
 @pytest.mark.parametrize(("aligned", "needed"), [(None, 2), (TileAlignment(2, 0), 2), (TileAlignment(2, 1), 3)])
-def test_tiles_on_both_sides_of_a_multiple_of_a_divisor_need_more(aligned: TileAlignment | None, needed: int) -> None:
-    """A pair of points that begins at an odd one has two quotients in one block of sixteen only."""
+def test_tiles_across_a_multiple_of_a_divisor_have_larger_regions(aligned: TileAlignment | None, needed: int) -> None:
+    """A pair of points that begins at an odd point has two quotients in only one of sixteen blocks."""
     image, coarse, fine, f = Input("image", float32, 1), Func("coarse"), Func("fine"), Func("f")
     x = Var("x")
     coarse[x] = image[x] + 1

@@ -1,10 +1,8 @@
-"""Features of updates that threads share by atomic operations, against what the traced emulator counts."""
+"""Features of atomic updates, against counts of the traced emulator."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +17,10 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import SHARED_THREADS, ComputeLocation, KernelSketch, member_dims, shared_tile
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.featurize.validation import app_problem
 from autosched.schedule.types import Level, LoopKind, StageId
 from tests.analysis.test_rfactor import H200, histogram
+from tests.featurize.random_kernels import checker_of
 
 UPDATE = StageId("hist_shared", 1)
 
@@ -39,7 +39,7 @@ def params(pieces: int = 1) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([pieces, 128, 1, 2, 1, 128], np.int64)
 
 
-def test_threads_share_the_reductions_innermost_first() -> None:
+def test_threads_divide_the_reductions_innermost_first() -> None:
     view = view_of()
     assert member_dims(view, UPDATE) == ("k0", "b", "share.j0", "r.x")
     assert shared_tile(view, UPDATE) == ((1, 1), (1, 1), (2, 14), (110, 2))
@@ -60,7 +60,7 @@ def test_kernels_are_described_as_they_are_built(rows: int, columns: int) -> Non
     assert found == tuple(params().tolist())
 
 
-def test_threads_of_ones_own_are_kept() -> None:
+def test_a_tile_of_its_own_survives_a_round_trip() -> None:
     view = view_of()
     kernel = build_kernel(Featurizer(view, H200).model(in_blocks()), params())
     (member,) = kernel.fused
@@ -75,7 +75,7 @@ def test_threads_of_ones_own_are_kept() -> None:
     assert threads["r.x"] == 32
 
 
-def test_lanes_take_turns() -> None:
+def test_atomic_updates_of_one_element_are_serialised() -> None:
     view = view_of()
     found = Featurizer(view, H200).model(in_blocks()).evaluate(params()[None]).features[0]
     rows = {s: k for k, s in enumerate(Featurizer(view, H200).model(in_blocks()).rows)}
@@ -85,21 +85,15 @@ def test_lanes_take_turns() -> None:
     assert update[INDEX["num_shared_mem_loads_per_block"]] == 0
 
 
-def test_random_places_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
-    script: Any = importlib.import_module("check_features")
-    whole = script.problem
-
-    def problem(name: str, grid: int = 0) -> Any:
-        bound, arrays, scalars = whole(name, grid)
-        return apply_rfactors(bound, (RFactor("histogram_rows", 1, (), atomic=True),)), arrays, scalars
-
-    monkeypatch.setattr(script, "problem", problem)
-    checker = script.Checker("hist")
+def test_random_locations_and_tiles() -> None:
+    problem = app_problem("hist")
+    bound = apply_rfactors(problem.bound, (RFactor("histogram_rows", 1, (), atomic=True),))
+    checker = checker_of(replace(problem, bound=bound))
     levels = set()
     for seed in (104, 105):
-        _, schedule = checker.states.draw_legal(np.random.default_rng(seed))
-        levels.add(schedule.computed["histogram_rows_shared"])
+        drawn = checker.draw(np.random.default_rng(seed))
+        assert drawn is not None
+        levels.add(drawn[1].levels["histogram_rows_shared"])
         checker.check(seed)
     assert levels == {Level.BLOCK, Level.ROOT}
     tally = checker.tally

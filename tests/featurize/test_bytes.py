@@ -1,4 +1,4 @@
-"""Bytes of global memory: what stages and their Members read and write, counted by hand."""
+"""Bytes of global memory that stages and fused producers read and write, counted by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ y, x = Var("y"), Var("x")
         ({"spots": (ComputeLocation("inner", Level.BLOCK, StageId("outer"), 1),)}, [2, 64, 1, 1, 2, 64]),
     ],
 )
-def test_a_kernel_reads_its_input_wherever_the_reader_is_placed(placed: dict[str, object], params: list[int]) -> None:
+def test_a_kernel_reads_its_input_at_every_compute_location(placed: dict[str, object], params: list[int]) -> None:
     image, inner, outer = Input("image", float32, 2), Func("inner"), Func("outer")
     inner[y, x] = image[y, x] * 2
     outer[y, x] = inner[y, x] + 1
@@ -41,7 +41,7 @@ def test_a_kernel_reads_its_input_wherever_the_reader_is_placed(placed: dict[str
 
 
 def test_an_update_of_some_dimensions_writes_rows_along_the_fastest_one() -> None:
-    """The update's tile is of c and x alone; of those x is the fastest."""
+    """The update's tile has dimensions c and x, of which x is the fastest."""
     image, f, c, r = Input("image", float32, 3), Func("f"), Var("c"), RDom("r", y=(1, H))
     f[c, y, x] = image[c, y, x]
     f[c, r.y, x] = f[c, r.y - 1, x] + image[c, r.y, x]
@@ -52,8 +52,8 @@ def test_an_update_of_some_dimensions_writes_rows_along_the_fastest_one() -> Non
 
 
 @pytest.mark.parametrize(("dtype", "each"), [(uint8, 1), (float32, 4), (float64, 8)], ids=str)
-def test_registers_that_loads_fill_hold_four_bytes_each(dtype: DType, each: int) -> None:
-    """A thread with four points side by side loads them as vectors: as many registers as their bytes fill."""
+def test_loads_fill_registers_of_four_bytes(dtype: DType, each: int) -> None:
+    """A thread loads four neighbouring points as vectors, which fill registers by their bytes."""
     image, out = Input("image", dtype, 2), Func("out")
     out[y, x] = image[y, x] + image[y, x]
     bound = bind(Pipeline([out.over(y=(0, H), x=(0, W))]), {"image": (H, W)})

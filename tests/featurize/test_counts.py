@@ -1,36 +1,27 @@
-"""Features of random schedules against what the traced emulator counts."""
+"""Features of random schedules against counts of the traced emulator."""
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from autosched.analysis.rewrites.cache_read import cache_name
 from autosched.featurize.accesses.accesses import AccessTable
+from autosched.featurize.emulator_counts import sampled_blocks
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.featurize.validation import Checker, SketchedKernel, Tally, app_problem, figures, report_lines
 from autosched.schedule.types import Level
-from autosched.search.beam.state import State
-from tests.featurize.drawing import bound_app, states_of
+from tests.featurize.random_kernels import bound_app, checker_of, states_of
 
 APPS = {"harris": 2, "unsharp": 2, "stencil_chain": 2, "bilateral_grid": 2, "interpolate": 1, "denoise": 1, "hist": 1}
 
 
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Return the script that compares features with counts."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
-    return importlib.import_module("check_features")
-
-
 @pytest.mark.parametrize("name", APPS)
-def test_transactions_are_those_the_emulator_counts(script: ModuleType, name: str) -> None:
-    tally = script.check_app(name, range(100, 100 + APPS[name]))
+def test_transactions_match_the_emulator(name: str) -> None:
+    tally = checked(checker_of(app_problem(name)), range(100, 100 + APPS[name]))
     assert tally.failures == []
     assert tally.equal["threads"] == tally.compared["threads"] == tally.kernels > 0
     exact = [what for what in tally.compared if what.endswith("sectors, exact")]
@@ -38,24 +29,20 @@ def test_transactions_are_those_the_emulator_counts(script: ModuleType, name: st
 
 
 @pytest.mark.parametrize(("name", "seed"), [("kernel_regression", 101), ("depthwise_separable_conv", 110)])
-def test_transactions_of_what_is_computed_for_each_term_are_those_the_emulator_counts(
-    script: ModuleType, name: str, seed: int
-) -> None:
-    checker = script.Checker(name)
-    drawn = checker.states.draw_legal(np.random.default_rng(seed))
-    assert drawn is not None
-    assert any(s.each_term for piece in drawn[0].pieces for s in piece.structure.spots)
+def test_transactions_of_producers_per_reduction_step_match_the_emulator(name: str, seed: int) -> None:
+    checker, kernels = drawn(name, seed)
+    assert any(s.each_term for kernel in kernels for s in kernel.structure.spots)
     checker.check(seed)
     exact = [what for what in checker.tally.compared if what.endswith("sectors, exact")]
     assert checker.tally.failures == []
     assert exact and all(checker.tally.equal[what] == checker.tally.compared[what] for what in exact)
 
 
-def test_what_a_member_of_a_thread_and_its_reader_both_load_counts_once(script: ModuleType) -> None:
-    checker, state = drawn(script, "harris_gray", 1)
+def test_loads_shared_by_a_thread_level_producer_and_its_reader_count_once() -> None:
+    checker, kernels = drawn("harris_gray", 1)
     table = checker.as_written.tables.accesses
     both = [
-        p.structure for p in state.pieces for s in p.structure.spots
+        p.structure for p in kernels for s in p.structure.spots
         if s.level is Level.THREAD and s.host.func == p.structure.func
         and sources(table, s.func, p.structure) & sources(table, p.structure.func, p.structure)
     ]  # fmt: skip
@@ -64,50 +51,56 @@ def test_what_a_member_of_a_thread_and_its_reader_both_load_counts_once(script: 
     assert checker.tally.failures == []
 
 
-def test_a_copy_that_two_block_loops_move_in_one_dimension_has_its_largest_tile(script: ModuleType) -> None:
+def test_a_cache_read_moved_by_two_block_loops_has_its_largest_tile() -> None:
     """The difference of an image and the image moved by dx, in blocks over x and dx."""
-    checker, state = drawn(script, "nl_means", 1)
-    copied = [p.structure for p in state.pieces if p.structure.spot(cache_name("input")) is not None]
-    assert any({"dx", "x"} <= {*checker.bound.funcs[s.func].dims} for s in copied)
+    checker, kernels = drawn("nl_means", 1)
+    copied = [p.structure for p in kernels if p.structure.spot(cache_name("input")) is not None]
+    assert any({"dx", "x"} <= {*checker.problem.bound.funcs[s.func].dims} for s in copied)
     checker.check(1)
     assert checker.tally.failures == []
 
 
-def test_loads_that_are_the_same_in_the_middle_block_only_count_twice(script: ModuleType) -> None:
+def test_loads_that_are_equal_only_in_the_middle_block_count_twice() -> None:
     """The difference of an image and the image moved by dx and dy, which are 0 there."""
-    checker, state = drawn(script, "nl_means", 11)
-    blocks = [p for p in state.pieces if p.structure.func == "difference" and not p.structure.inlined]
+    checker, kernels = drawn("nl_means", 11)
+    blocks = [p for p in kernels if p.structure.func == "difference" and not p.structure.inlined]
     grid = checker.as_written.model(blocks[0].structure).grid
     assert (grid.blocks(np.array([blocks[0].params], np.int64))[1][0, 1:3] > 1).all()
     checker.check(11)
     assert checker.tally.failures == []
 
 
-def test_kernels_with_groups_that_blocks_do_not_begin_with_are_not_counted_exactly(script: ModuleType) -> None:
-    """Code asks at each point of a group whether it is needed."""
-    checker, state = drawn(script, "layer_norm", 3)
-    assert any(s.aligned is not None for p in state.pieces for s in p.structure.spots)
+def test_kernels_with_cut_aligned_groups_are_approximate() -> None:
+    """Code guards each point of a group."""
+    checker, kernels = drawn("layer_norm", 3)
+    assert any(s.aligned is not None for p in kernels for s in p.structure.spots)
     checker.check(3)
     assert checker.tally.failures == []
     assert checker.tally.compared["shared loads requests, approximate"] > 0
 
 
-def drawn(script: ModuleType, name: str, seed: int) -> tuple[Any, State]:
-    """Return what compares an app's features, and the state that it draws."""
-    checker = script.Checker(name)
-    found = checker.states.draw_legal(np.random.default_rng(seed))
+def drawn(name: str, seed: int) -> tuple[Checker, Sequence[SketchedKernel]]:
+    """Return the checker of an app, and the kernels that it draws from a seed."""
+    checker = checker_of(app_problem(name))
+    found = checker.draw(np.random.default_rng(seed))
     assert found is not None
     return checker, found[0]
 
 
+def checked(checker: Checker, seeds: range) -> Tally:
+    for seed in seeds:
+        checker.check(seed)
+    return checker.tally
+
+
 def sources(table: AccessTable, func: str, structure: KernelSketch) -> set[str]:
-    """Return what a pure Func reads from memory in a kernel."""
+    """Return the arrays that a pure Func reads from memory in a kernel."""
     return {g.source for g in table.of(func, 0, structure.inlined).loads}
 
 
 @pytest.mark.parametrize(("name", "schedules"), [("blur", 8), ("harris", 4), ("unsharp", 4)])
-def test_vectors_are_those_the_emulator_counts(script: ModuleType, name: str, schedules: int) -> None:
-    tally = script.check_app(name, range(100, 100 + schedules), vectors=True)
+def test_vector_accesses_match_the_emulator(name: str, schedules: int) -> None:
+    tally = checked(checker_of(app_problem(name), vectors=True), range(100, 100 + schedules))
     assert tally.failures == []
     for what in ("requests", "transactions"):
         stores, loads = (f"{access} by vectors, {what}" for access in ("stores", "loads"))
@@ -115,8 +108,8 @@ def test_vectors_are_those_the_emulator_counts(script: ModuleType, name: str, sc
         assert tally.equal[loads] > 0.5 * tally.compared[loads]
 
 
-def test_a_sample_of_blocks_stands_for_the_grid(script: ModuleType) -> None:
-    sample = script.sampled_blocks([9, 3])
+def test_a_sample_of_blocks_has_the_weight_of_the_grid() -> None:
+    sample = sampled_blocks([9, 3])
     assert sum(weight * len(places) for weight, places in sample.items()) == 27
     assert {place for places in sample.values() for place in places} >= {(0, 0), (4, 1), (8, 2)}
 
@@ -132,3 +125,31 @@ def test_random_states_are_reproducible_and_counted() -> None:
     assert {"inline", "root", "block", "thread", "tile"} <= set(one.chosen)
     assert all(one.chosen[kind] <= one.offered[kind] for kind in one.chosen)
     assert "num_global_mem_loads_per_block" in NAMES
+
+
+def test_a_tally_adds_up_and_reports_its_errors() -> None:
+    tally, other = Tally(kernels=1), Tally(kernels=2, failures=["seed 7"])
+    assert tally.compare("threads", 32, 32) and not other.compare("threads", 32, 64)
+    other.error("whole grid by points, global loads", 90, 100)
+    tally.add(other)
+    assert figures(tally) == {
+        "kernels": 3,
+        "failures": ["seed 7"],
+        "equal": {"threads": [1, 2]},
+        "median_error": {"whole grid by points, global loads": pytest.approx(0.1)},
+        "mean_error": {"whole grid by points, global loads": pytest.approx(-0.1)},
+    }
+    assert list(report_lines("blur", tally, 2.0)) == [
+        "blur: 3 kernels, 1 failures in 2 s",
+        "  threads: 1 of 2 equal",
+        "  whole grid by points, global loads: relative error: median 0.100, mean -0.100, largest 0.10, 0% within 5 %",
+        "  FAILED seed 7",
+    ]
+
+
+def test_whole_grids_are_compared_without_their_middle_block() -> None:
+    checker = checker_of(app_problem("blur", grid=64), grid_only=True)
+    checker.check(100)
+    assert checker.tally.kernels > 0
+    assert not checker.tally.compared
+    assert {"whole grid by blocks, global loads", "whole grid by points, global loads"} <= set(checker.tally.errors)

@@ -1,4 +1,4 @@
-"""Points that a schedule's threads compute beyond what blocks need: code runs its loops over them."""
+"""Points of a schedule's threads beyond the required regions; code iterates over them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel, described_points
 from autosched.schedule.types import Level
-from tests.featurize.drawing import H200, bound_app, states_of
+from tests.featurize.random_kernels import H200, bound_app, states_of
 
 
 def member_model(bound: BoundPipeline) -> tuple[SketchFeaturizer, tuple[int, ...], tuple[int, ...]]:
-    """Return a kernel with BLOCK Members, its tile sizes and the points of the Members' threads."""
+    """Return a kernel with block-level producers, its tile sizes, and the points of the producers' threads."""
     featurizer, states = Featurizer(bound, H200), states_of(bound)
     for seed in range(20):
         drawn = states.draw_legal(np.random.default_rng(seed))
@@ -24,7 +24,7 @@ def member_model(bound: BoundPipeline) -> tuple[SketchFeaturizer, tuple[int, ...
     raise AssertionError("no kernel with a BLOCK Member among 20 random schedules")
 
 
-def test_what_a_search_would_choose_changes_nothing() -> None:
+def test_points_of_a_search_do_not_change_features() -> None:
     model, params, points = member_model(bound_app("unsharp"))
     assert len(points) == model.layout.count - model.layout.root_serial.stop
     alone, told = (model.evaluate(np.array([p], np.int64)).features for p in (params, (*params, *points)))
@@ -32,7 +32,7 @@ def test_what_a_search_would_choose_changes_nothing() -> None:
     np.testing.assert_array_equal(alone[:, :, same], told[:, :, same])
 
 
-def test_more_points_than_needed_cost_instructions_but_no_traffic() -> None:
+def test_additional_points_cost_instructions_but_no_traffic() -> None:
     model, params, points = member_model(bound_app("unsharp"))
     more = tuple(4 * n for n in points)
     few, many = (model.evaluate(np.array([(*params, *p)], np.int64)).features[0].sum(axis=0) for p in (points, more))

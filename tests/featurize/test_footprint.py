@@ -1,4 +1,4 @@
-"""Footprints: a box around what is read, or the number of reads where that is less."""
+"""Footprints: bounding boxes, or the number of reads if that is less."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def test_half_resolution_and_reductions() -> None:
     assert elements.tolist() == [8 * 5]
 
 
-def test_far_apart_reads_are_counted_one_by_one() -> None:
+def test_distant_reads_count_one_by_one() -> None:
     group = AccessGroup("f", 0, (row(("x", 1)),), ((0,), (1000,)))
     elements, _ = footprint(group, np.array([[4]]), {"x": 0}, {})
     assert elements.tolist() == [8]
 
 
 def test_gathers_in_many_dimensions_do_not_overflow() -> None:
-    """Each data-dependent index may reach as far as there are points, and their product passes 64 bits."""
+    """A data-dependent index may have as many values as there are points; their product exceeds 64 bits."""
     group = AccessGroup("f", 0, (None, None, None, None), ((0, 0, 0, 0),))
     elements, lines = footprint(group, np.array([[3, 2560, 1536]]), {"c": 0, "y": 1, "x": 2}, {})
     assert elements.tolist() == lines.tolist() == [3 * 2560 * 1536]

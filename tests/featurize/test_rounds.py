@@ -1,4 +1,4 @@
-"""How often threads wait for loads, against the chains of lowered code."""
+"""Rounds of dependent loads, against the chains of lowered code."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from autosched.schedule.types import (
     StageId,
     StageTiling,
 )
-from tests.featurize.drawing import H200
-from tests.featurize.test_index_code import kernels
+from tests.featurize.random_kernels import H200
+from tests.featurize.test_index_instructions import kernels
 
 y, x = Var("y"), Var("x")
 A = Input("a", float32, 2)
@@ -43,7 +43,7 @@ def bound_of(out: Func) -> BoundPipeline:
 
 
 def rounds(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, float], float]:
-    """Return how often a thread waits for loads from global memory in each stage, and the chain of the code."""
+    """Return the rounds of global loads of each stage, and the chain of the code."""
     structure, params = describe_kernel(bound, kernel)
     model = Featurizer(bound, H200).model(structure)
     found = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
@@ -67,14 +67,14 @@ def sums(host: Func, stage: Func, terms: int) -> None:
     host[y, x] = stage[y, x] * 2.0
 
 
-def test_rounds_are_those_of_most_kernels_codes() -> None:
+def test_rounds_match_the_code_of_most_kernels() -> None:
     both = [(k.summed("global_rounds_per_thread"), k.work.total("chain_global")) for k in kernels()]
     ratios = np.array([mine / code for mine, code in both if code >= 1])
     assert len(ratios) > 50
     assert np.mean(np.abs(np.log(ratios)) < np.log(1.25)) > 0.75
 
 
-def test_an_index_that_is_loaded_takes_two_rounds() -> None:
+def test_a_loaded_index_takes_two_rounds() -> None:
     for by_data in (False, True):
         out, k = Func("out"), RDom("k", k=256)
         out[y, x] = 0.0
@@ -87,7 +87,7 @@ def test_an_index_that_is_loaded_takes_two_rounds() -> None:
         assert mine["out.1"] == code == 256 / 4 * (1 + by_data)
 
 
-def test_loops_around_a_member_in_a_member_wait_in_each_iteration() -> None:
+def test_loops_around_nested_producers_count_every_iteration() -> None:
     inner, middle, out = Func("inner"), Func("middle"), Func("out")
     sums(middle, inner, 256)
     out[y, x] = middle[y, x] + 1.0
@@ -105,7 +105,7 @@ def test_loops_around_a_member_in_a_member_wait_in_each_iteration() -> None:
 
 
 def updated(threads: int) -> Kernel:
-    """Return a kernel whose Member's sums are shared by so many threads, whatever those that set them to zero."""
+    """Return a kernel with a block-level producer whose update has other threads than its first stage."""
     root, rows, block = StageId("out"), 4, {"y": [(BLOCK, 16), (THREAD, 4)], "x": [(BLOCK, 1), (THREAD, 64)]}
     zero = tiling(StageId("total", 0), y=(THREAD, rows), x=(THREAD, 64))
     points = {"y": (SERIAL, rows), "x": [(THREAD, threads), (SERIAL, 64 // threads)]}
@@ -114,7 +114,7 @@ def updated(threads: int) -> Kernel:
     return Kernel((Root(tiling(root, **block)),), (member,), ())
 
 
-def test_an_update_of_a_member_may_have_threads_of_its_own() -> None:
+def test_an_update_of_a_producer_may_have_a_tile_of_its_own() -> None:
     total, out = Func("total"), Func("out")
     sums(out, total, 256)
     bound = bound_of(out)
@@ -127,7 +127,7 @@ def test_an_update_of_a_member_may_have_threads_of_its_own() -> None:
         assert build_kernel(Featurizer(bound, H200).model(structure), np.array(params, np.int64)) == kernel
 
 
-def test_updates_of_kernels_that_a_search_builds_have_the_tile_of_the_first_stage() -> None:
+def test_updates_of_searched_kernels_have_the_tile_of_the_first_stage() -> None:
     total, out = Func("total"), Func("out")
     sums(out, total, 256)
     bound = bound_of(out)
@@ -138,7 +138,7 @@ def test_updates_of_kernels_that_a_search_builds_have_the_tile_of_the_first_stag
     assert again.order(StageId("total", 1)) == NestOrder(StageId("total", 1))
 
 
-def test_schedules_drawn_at_random_have_updates_with_tiles_of_their_own() -> None:
+def test_random_schedules_have_updates_with_tiles_of_their_own() -> None:
     total, out = Func("total"), Func("out")
     sums(out, total, 256)
     bound = bound_of(out)

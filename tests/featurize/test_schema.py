@@ -1,11 +1,11 @@
-"""Every feature is documented, and some kernel has it; what is reserved is zero."""
+"""Every feature is documented, and nonzero for some kernel unless it is reserved."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from autosched.featurize.schema import COUNT, FEATURES, INDEX, NAMES
-from tests.featurize.drawing import drawn_kernels
+from tests.featurize.random_kernels import drawn_kernels
 
 RESERVED = {
     "split_reduction_factor",
@@ -24,7 +24,7 @@ def test_names_are_distinct_and_documented() -> None:
         assert FEATURES[INDEX[f.name]] is f
 
 
-def test_every_feature_is_filled_for_some_kernel_and_finite_for_all() -> None:
+def test_every_feature_is_nonzero_for_some_kernel_and_finite_for_all() -> None:
     largest = np.zeros(COUNT)
     for name in APPS:
         for drawn in drawn_kernels(name, 4):

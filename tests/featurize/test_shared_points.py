@@ -1,4 +1,4 @@
-"""What the unrolled points of a thread share is computed once; bytes that threads read are counted for all of them."""
+"""Unrolled points of a thread compute shared values once; bytes read count for all threads."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_rows_that_neighbouring_points_share_are_computed_once(serial: int) -> N
     assert feature(bound, serial, "float_operations_per_block", amortised=False) == one * 3 * serial
 
 
-def test_loops_that_are_not_unrolled_share_nothing() -> None:
+def test_rolled_loops_share_no_points() -> None:
     bound = blur(64, 96)
     one = feature(bound, 1, "float_operations_per_block", amortised=True) / 3
     assert feature(bound, 32, "float_operations_per_block", amortised=True) == one * 3 * 32
 
 
-def test_threads_together_read_the_whole_input() -> None:
+def test_all_threads_read_the_whole_input() -> None:
     bound = blur(64, 96)
     assert feature(bound, 4, "unique_global_bytes_read_by_kernel", amortised=True) == 64 * 96 * 4

@@ -12,7 +12,7 @@ from autosched.schedule.kernel.bank_conflicts import column_accessed
 from autosched.schedule.kernel.memory_layout import BufferSlot, first_fit, shared_layout
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import Level
-from tests.featurize.drawing import drawn_kernels
+from tests.featurize.random_kernels import drawn_kernels
 
 APPS = {"harris": 4, "unsharp": 3, "bilateral_grid": 4, "local_laplacian": 1, "lens_blur": 1}
 """Random states of each."""
@@ -31,7 +31,7 @@ def test_first_fit_is_the_placement_of_lowering(buffers: list[tuple[int, int]], 
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_geometry_of_random_kernels_is_that_of_their_plan(name: str) -> None:
+def test_geometry_of_random_kernels_matches_their_plan(name: str) -> None:
     members = 0
     for drawn in drawn_kernels(name, APPS[name]):
         model = drawn.featurizer.model(drawn.piece.structure)
@@ -62,7 +62,7 @@ def test_threads_of_each_nest_cover_its_points() -> None:
     for drawn in drawn_kernels("harris", 4):
         geometry = drawn.featurizer.model(drawn.piece.structure).geometry(drawn.params)
         for nest in geometry.nests:
-            if nest.around is None:
+            if nest.level is not Level.THREAD:
                 covered = nest.serial * (nest.threads - 1) + nest.partial
                 assert covered.tolist() == nest.points.tolist()
             assert (geometry.active[geometry.nests.index(nest)] <= geometry.block).all()

@@ -1,4 +1,4 @@
-"""Entries of many visits at once are those of each visit alone."""
+"""Batched enumeration of patterns equals that of each pattern."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from autosched.featurize.regions.nest_arrays import Bools, Ints
 from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import Beam
-from tests.featurize.drawing import H200, bound_app, drawn_states
+from tests.featurize.random_kernels import H200, bound_app, drawn_states
 
 APPS = ("harris", "unsharp", "interpolate", "conv_layer", "bilateral_grid", "max_filter", "hist")
 
 
 def accesses(e: UniqueAccesses, which: slice, ranks: int) -> Counter[tuple[object, ...]]:
-    """Return how often each kind of access is made."""
+    """Return the multiplicity of each kind of access."""
     left = np.zeros((len(e.start[which]), ranks), np.int64)
     left[:, : e.remainders.shape[1]] = e.remainders[which]
     rows = np.concatenate([e.full[which], e.start[which, None], left, e.width[which, None]], axis=1)
@@ -37,7 +37,7 @@ def accesses(e: UniqueAccesses, which: slice, ranks: int) -> Counter[tuple[objec
 
 
 class ComparedPool(UniqueAccessCache):
-    """Works out entries in both ways."""
+    """A cache that enumerates accesses in both ways and compares them."""
 
     compared = 0
 
@@ -47,10 +47,10 @@ class ComparedPool(UniqueAccessCache):
     ) -> Ints:  # fmt: skip
         rows = np.flatnonzero(wanted & unrolled)
         rows = np.sort(rows[np.unique(keys[rows], return_index=True)[1]])
-        together, count = several(rows)
+        batched, count = several(rows)
         end = np.cumsum(count).tolist()
         for n, (row, last) in enumerate(zip(rows.tolist(), end, strict=True)):
-            mine = accesses(together, slice(last - int(count[n]), last), self.kinds.ranks)
+            mine = accesses(batched, slice(last - int(count[n]), last), self.kinds.ranks)
             assert mine == accesses(single(row), slice(None), self.kinds.ranks)
         self.compared += len(rows)
         return super().of(keys, wanted, unrolled, several, single)
@@ -58,7 +58,7 @@ class ComparedPool(UniqueAccessCache):
 
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("name", APPS)
-def test_many_visits_at_once(name: str, vectors: bool) -> None:
+def test_batches_of_patterns(name: str, vectors: bool) -> None:
     bound = bound_app(name)
     featurizer = Featurizer(bound, H200)
     pool = featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=vectors)
@@ -74,24 +74,24 @@ LONG = [pytest.param(name, marks=pytest.mark.fuzz) for name in ("learned_demosai
 
 
 @pytest.mark.parametrize("name", ["sgemm", "conv_layer", *LONG])
-def test_visits_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of reductions have more terms than are unrolled, and refined tiles loops that stay loops."""
+def test_patterns_of_a_search(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mainloop steps have reductions too long to be unrolled, and refined tiles have rolled loops."""
     pools: list[ComparedPool] = []
-    apart: list[AccessPatternBatch] = []
+    skipping: list[AccessPatternBatch] = []
 
     class Noted(ComparedPool):
         def __init__(self, kinds: DescriptorTables, *, amortised: bool, vectors: bool = False) -> None:
             super().__init__(kinds, amortised=amortised, vectors=vectors)
             pools.append(self)
 
-    def noted(visits: AccessPatternBatch, reads: Reads) -> Ints:
-        if visits.apart.any():
-            apart.append(visits)
-        return moved_apart(visits, reads)
+    def noted(patterns: AccessPatternBatch, reads: Reads) -> Ints:
+        if patterns.skipped.any():
+            skipping.append(patterns)
+        return skipped_moves(patterns, reads)
 
-    moved_apart = unrolled_accesses._moved_apart
-    monkeypatch.setattr(unrolled_accesses, "_moved_apart", noted)
+    skipped_moves = unrolled_accesses._skipped_moves
+    monkeypatch.setattr(unrolled_accesses, "_skipped_moves", noted)
     monkeypatch.setattr("autosched.featurize.tables.pipeline_tables.UniqueAccessCache", Noted)
     one = get_app(name)
     Beam(SearchSettings(beam_size=1, passes=1)).search(bind(one.build(), one.shapes()), H200)
-    assert sum(pool.compared for pool in pools) > 100 and apart
+    assert sum(pool.compared for pool in pools) > 100 and skipping

@@ -18,7 +18,7 @@ from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomic_updates import TYPED, binned, binned_inputs, in_shared_memory
-from tests.featurize.test_sliding import BUFFERED, planes, walking
+from tests.featurize.test_sliding_window_scaling import BUFFERED, planes, walking
 from tests.lower.test_materialised import FINE, FIRST, SECOND, pyramid, storing_kernels
 from tests.schedule.building import schedule
 from tests.schedule.mainloop_cases import in_steps, product

@@ -16,7 +16,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.evaluate.pruning_rules import PRUNED_BY, reasons_of
 from autosched.search.settings import GREEDY
 from autosched.search.space.option_enumeration import OptionEnumerator
-from tests.featurize.drawing import H200, bound_app, drawn_states
+from tests.featurize.random_kernels import H200, bound_app, drawn_states
 
 MODEL = AnalyticalModel(H200)
 

@@ -19,7 +19,7 @@ from autosched.search.evaluate.pruning_rules import early_reasons
 from autosched.search.settings import PAPER
 from autosched.search.space.decisions import TileOptions
 from autosched.search.space.option_enumeration import OptionEnumerator
-from tests.featurize.drawing import H200, bound_app, drawn_states
+from tests.featurize.random_kernels import H200, bound_app, drawn_states
 
 Candidates = dict[SketchFeaturizer, list[tuple[int, ...]]]
 

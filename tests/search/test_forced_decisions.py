@@ -20,7 +20,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.pinned import pinned_decisions
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import start_state
-from tests.featurize.drawing import H200, bound_app
+from tests.featurize.random_kernels import H200, bound_app
 
 PLAIN = SearchSettings(beam_size=4, passes=1, refine=0, freeze=False)
 

@@ -23,7 +23,7 @@ from autosched.search.settings import SearchSettings
 from autosched.search.space.compute_locations import ComputeLocations
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
-from tests.featurize.drawing import H200, states_of
+from tests.featurize.random_kernels import H200, states_of
 from tests.schedule.weighted_sum import weighted
 
 y, x = Var("y"), Var("x")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.comparisons import MIRRORED, NEGATED
 from autosched.lang.expr import COMPARISONS, Binary, Expr, Unary
 
 MOST_TERMS = 256
@@ -13,9 +14,6 @@ MOST_TERMS = 256
 time."""
 Fact = tuple[ix.Index, ix.Interval]
 """An index and its range."""
-
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
 def compared_integers(condition: Expr) -> list[Expr]:
@@ -34,9 +32,9 @@ def implied_facts(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) ->
     facts: list[Fact] = []
     for comparison, holds in _comparisons(condition, truth):
         a, b = memo[id(comparison.a)], memo[id(comparison.b)]
-        op = comparison.op if holds else _NEGATED[comparison.op]
-        if op in _SWAPPED:
-            facts += [(a, _implied(op, ix.interval(b))), (b, _implied(_SWAPPED[op], ix.interval(a)))]
+        op = comparison.op if holds else NEGATED[comparison.op]
+        if op != "ne":
+            facts += [(a, _implied(op, ix.interval(b))), (b, _implied(MIRRORED[op], ix.interval(a)))]
     return facts
 
 

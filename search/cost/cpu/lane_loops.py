@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.tables.descriptor_tables import THREAD
+from autosched.featurize.tables.padding import pad_columns
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.featurize.tables.unique import unique_inverse, unique_rows
 from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
@@ -171,7 +172,7 @@ class _NestBatch:
 
     def gather(self, values: Callable[[CpuKernelCosts], Ints]) -> Ints:
         """Return values of all nests, ``int64[R, D]``, from those of each sketch, ``int64[rows, at most D]``."""
-        padded = [_padded(values(costs), self.dims) for costs in self.costs]
+        padded = [pad_columns(values(costs), (self.dims,)) for costs in self.costs]
         result: Ints = np.concatenate(padded)[self.evaluation.batch.nests.flat]
         return result
 
@@ -371,9 +372,3 @@ def _loops(inside: Bools, hosts: Ints, features: Floats) -> Ints:
     while shares[loops].any():
         loops = np.where(shares[loops], hosts[loops], loops)
     return loops
-
-
-def _padded(values: Ints, width: int) -> Ints:
-    padded = np.zeros((len(values), width), np.int64)
-    padded[:, : values.shape[1]] = values
-    return padded

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autosched.analysis.bound_pipeline import BoundStage
+from autosched.analysis.indices.comparisons import MIRRORED, ORDERINGS
 from autosched.lang.expr import Binary, Const, Expr, Var, postorder
 
-_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _ANYWHERE = 1 << 40
 
 
@@ -16,8 +16,8 @@ def point_ranges(stage: BoundStage) -> Iterator[tuple[str, int, int]]:
     seen: set[int] = set()
     for e in postorder([*stage.values, *stage.indices], seen):
         seen.add(id(e))
-        if isinstance(e, Binary) and e.op in _MIRRORED:
-            for a, b, op in ((e.a, e.b, e.op), (e.b, e.a, _MIRRORED[e.op])):
+        if isinstance(e, Binary) and e.op in ORDERINGS:
+            for a, b, op in ((e.a, e.b, e.op), (e.b, e.a, MIRRORED[e.op])):
                 shifted, number = _shifted_dim(a), _number(b)
                 if shifted is not None and number is not None:
                     at = number - shifted[1]

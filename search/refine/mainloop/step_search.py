@@ -131,7 +131,7 @@ class StepTilingSearch:
         structure = self._structure(view)
         staged = frozenset(s.func for s in structure.spots)
         async_sources = staged if self.transfer is TransferMode.ASYNC_COPY else frozenset()
-        steps = MainloopScaling(view, count, host, staged, past=async_sources)
+        steps = MainloopScaling(view, count, host, staged, async_copies=async_sources)
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # of sources
         sibling_evaluator = None if sibling is None else sibling.evaluator
         self.evaluator = KernelEvaluator(

@@ -11,13 +11,13 @@ Rewrite:
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, lcm
 
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.comparisons import COMPARE
 from autosched.lower.ir import (
     Alloc,
     CompareIndex,
@@ -48,10 +48,6 @@ LEAST_GROUPS = 4
 """Iterations of a loop that is worth it."""
 MOST_STATEMENTS = 200
 """Of the lanes in one iteration; compilers take long for longer straight code."""
-
-_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
-}  # fmt: skip
 
 
 def unroll_by_period(loop: For, namer: Namer) -> tuple[For, ...]:
@@ -155,7 +151,7 @@ class _Decided:
             case VarRef():
                 return self.known.get(v.name, v)
             case CompareIndex(a=int(a), b=int(b)):
-                return ConstValue(_COMPARISONS[v.op](a, b), v.dtype)
+                return ConstValue(COMPARE[v.op](a, b), v.dtype)
             case Op():
                 return folded(replace(v, args=tuple(self._value(a) for a in v.args)))
         return v

@@ -1,4 +1,4 @@
-"""Features of kernels that compute a reduction in steps, against what their code does."""
+"""Features of kernels with a mainloop, against counts of their code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.schedule.mainloop_cases import in_steps, product
 
 H200 = get_target("h200")
 BOUND = product(64, 96, 48)
-"""Tiles of 16 x 24 points divide it, so that all blocks are alike."""
+"""Sizes that tiles of 16 x 24 points divide, so that all blocks are equal."""
 SHAPES = {
     "four terms a step": {"walked": "rr.k=12"},
     "eight terms a step": {"walked": "rr.k=6", "inner": "rr.k=8", "a": "tx=8 ty=4 sy=4", "b": "tx=8 ty=4 sy=2 sx=3"},
@@ -38,7 +38,7 @@ BUFFERED = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past reg
 
 @pytest.mark.parametrize("buffers", BUFFERED)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_counts_are_those_of_the_code(shape: str, buffers: str) -> None:
+def test_counts_match_the_code(shape: str, buffers: str) -> None:
     kernel = BUFFERED[buffers](in_steps(BOUND, "by=4 bx=4", **SHAPES[shape]))
     found = evaluated(Featurizer(BOUND, H200), kernel).found
     (code,) = lower(BOUND, schedule(BOUND, kernel)).kernels
@@ -62,7 +62,7 @@ def test_counts_are_those_of_the_code(shape: str, buffers: str) -> None:
     )
 
 
-def test_a_thread_holds_its_sums_in_registers() -> None:
+def test_accumulators_of_a_thread_are_in_registers() -> None:
     found = evaluated(Featurizer(BOUND, H200), in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")).found
     assert found.thread_bytes.tolist() == [12 * 4]
 
@@ -77,8 +77,8 @@ def test_operations_count_in_every_step() -> None:
     assert found.features[0, 1, INDEX["float_operations_per_block"]] == 2 * points
 
 
-def test_what_only_the_reader_of_held_points_reads_is_left_out() -> None:
-    """The step has no such reader, so nothing in it needs a copy that is there for the reader alone."""
+def test_operands_of_the_epilogue_are_left_out() -> None:
+    """The step has no epilogue, so that it lacks cache reads of the epilogue's operands."""
     y, x, r = Var("y"), Var("x"), RDom("r", k=24)
     a, b, c = (Input(name, float32, 2) for name in "abc")
     out = Func("out")
@@ -92,8 +92,8 @@ def test_what_only_the_reader_of_held_points_reads_is_left_out() -> None:
     assert evaluated(featurizer, both).found.features.tolist() == evaluated(featurizer, alone).found.features.tolist()
 
 
-def test_every_count_of_a_block_is_taken_care_of() -> None:
-    """A feature that is added to the schema must be thought of here, too."""
+def test_every_count_of_a_block_is_scaled_or_listed() -> None:
+    """Every feature of the schema is listed as scaled or not."""
     counts = {n for n in NAMES if n.endswith(("_per_block", "_per_border_block"))}
     once = {"num_global_mem_stores_per_block", "global_stores_per_border_block"}  # sums, after the last step
     of_kernel = {n for n in NAMES if n.startswith("num_") and n.endswith(("warps_per_block", "threads_per_block"))}
@@ -102,6 +102,6 @@ def test_every_count_of_a_block_is_taken_care_of() -> None:
     assert counts - once - of_kernel - apart - reserved <= set(OF_EVERY_STEP)
 
 
-def test_other_descriptions_refuse_it() -> None:
-    with pytest.raises(ScheduleError, match=r"dot\.1 is computed in steps"):
+def test_a_sketch_cannot_describe_a_mainloop() -> None:
+    with pytest.raises(ScheduleError, match=r"dot\.1 has a mainloop, which a sketch cannot describe"):
         describe_kernel(BOUND, in_steps(BOUND))

@@ -1,4 +1,4 @@
-"""Joining a thread's accesses in features, against the rule for one set of offsets."""
+"""Coalescing of a thread's accesses in features, against the rule for one set of offsets."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def test_the_remainder_of_the_first_address_counts(rest: int, lengths: list[int]
     assert chosen.tolist() == np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
 
 
-def test_elements_of_other_threads_stay_apart() -> None:
+def test_elements_of_different_threads_are_not_coalesced() -> None:
     full = np.array([[True], [True], [False], [False]])
     chosen, found = coalesced_accesses(full, 4 * np.arange(4), 4, 16, 0)
     assert sorted(zip(chosen.tolist(), found.tolist(), strict=True)) == [(0, 2), (2, 2)]
 
 
 @pytest.mark.parametrize(("step", "wavefronts"), [(16, 4), (32, 8), (0, 4), (128, 32)])
-def test_quads_go_by_quarters_of_a_warp(step: int, wavefronts: int) -> None:
+def test_quads_take_four_passes_of_a_quarter_warp(step: int, wavefronts: int) -> None:
     row = np.zeros((1, LINEAR_COLUMNS), np.int64)
     row[0, :9] = [32, 1, 0, 32, 1, 1, step, 0, 0]
     assert shared_transactions_of_quads(row)[0, 0] == wavefronts

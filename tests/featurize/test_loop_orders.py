@@ -1,4 +1,4 @@
-"""Loops and Members' dimensions in any order: what is featurized is the kernel that is lowered."""
+"""Loops and storage dimensions in any order: features are those of the lowered kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, cpu_target, get_target
-from tests.featurize.drawing import bound_app
+from tests.featurize.random_kernels import bound_app
 
 CPU = cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9))
 APPS = ("harris", "unsharp", "bilateral_grid", "sgemm", "hist")
@@ -54,7 +54,7 @@ def nests(kernel: Kernel) -> dict[object, tuple[list[str], list[str]]]:
 
 
 @pytest.mark.parametrize("name", APPS)
-def test_the_kernel_that_is_built_of_a_description_has_the_order_of_loops_that_was_described(name: str) -> None:
+def test_a_kernel_built_from_its_sketch_has_its_loop_order(name: str) -> None:
     reordered = 0
     for bound, kernel in sampled(name, 12):
         featurizer = Featurizer(bound, CPU)
@@ -74,7 +74,7 @@ def test_the_kernel_that_is_built_of_a_description_has_the_order_of_loops_that_w
 
 @pytest.mark.parametrize("target", [CPU, get_target("h200")], ids=lambda t: t.kind)
 @pytest.mark.parametrize("name", APPS)
-def test_a_described_kernel_has_the_features_and_the_cost_that_a_search_gives_it(name: str, target: Target) -> None:
+def test_a_described_kernel_has_the_features_and_cost_of_a_search(name: str, target: Target) -> None:
     for bound, kernel in sampled(name, 4):
         evaluator = KernelEvaluator(bound, target, analytical_model(target), SearchSettings())
         structure, params = describe_kernel(bound, kernel)
@@ -99,7 +99,7 @@ def product() -> BoundPipeline:
 
 
 def with_loops(bound: BoundPipeline, *inside: Loop) -> Kernel:
-    """Return the kernel of a product with these loops inside its blocks, reductions but for the update left out."""
+    """Return the kernel of a product with these loops inside its blocks, reductions only in the update."""
     first, update = (r.tiling for r in schedule_roots(bound, CPU).kernels[0].roots)
     of = {d: int(np.prod([p.extent for p in inside if p.dim == d])) for d in "yx"}
     blocks = (Loop("y", LoopKind.BLOCK, 64 // of["y"]), Loop("x", LoopKind.BLOCK, 512 // of["x"]))
@@ -121,7 +121,7 @@ PAIRS = {"threads": ((X, Y, TERMS, POINTS), (Y, X, TERMS, POINTS)), "inside": ((
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
-def test_kernels_that_differ_in_the_order_of_their_loops_have_other_code_and_other_features(
+def test_loop_orders_change_code_and_features(
     pair: tuple[tuple[Loop, ...], tuple[Loop, ...]],
 ) -> None:
     bound = product()
@@ -136,7 +136,7 @@ def test_kernels_that_differ_in_the_order_of_their_loops_have_other_code_and_oth
     assert float(model.cost(found[0])[0]) != float(model.cost(found[1])[0])
 
 
-def test_points_outside_the_reduction_are_none_of_its_running_sums() -> None:
+def test_loops_outside_the_reduction_need_no_accumulators() -> None:
     bound = product()
     featurizer = Featurizer(bound, CPU)
     points = []
@@ -147,8 +147,8 @@ def test_points_outside_the_reduction_are_none_of_its_running_sums() -> None:
     assert points == [2, 1]
 
 
-def test_a_reduction_loop_may_come_in_parts() -> None:
-    """Cut in two that follow one another it is what it was; features are those of the whole loop."""
+def test_a_reduction_loop_may_be_split() -> None:
+    """Adjacent parts are equivalent to the whole loop, and have its features."""
     bound = bound_app("sgemm")
     kernel = next(k for k in schedule_roots(bound, CPU).kernels if len(k.roots) > 1)
     (terms,) = kernel.roots[1].tiling.of_kind(LoopKind.REDUCTION)

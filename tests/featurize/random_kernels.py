@@ -1,8 +1,8 @@
-"""Random kernels of small suite apps, in both forms: structure with tile sizes, and kernel of a schedule."""
+"""Random kernels of small suite apps, as sketches with tile sizes and as kernels of a schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ from autosched.apps import get_app
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.regions.nest_geometry import Ints
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
-from autosched.schedule.types import Kernel
+from autosched.featurize.validation import Checker, Problem, SketchedKernel
+from autosched.schedule.types import Kernel, Schedule
 from autosched.search.beam.random_states import RandomStates
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.cost.gpu_analytical import AnalyticalModel
@@ -48,8 +49,19 @@ def bound_app(name: str) -> BoundPipeline:
     return bind(pipeline, app.shapes(sizes), params)
 
 
-def states_of(bound: BoundPipeline) -> RandomStates:
-    return RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()))
+def states_of(bound: BoundPipeline, *, varied: bool = False) -> RandomStates:
+    return RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()), varied=varied)
+
+
+def checker_of(problem: Problem, *, grid_only: bool = False, vectors: bool = False) -> Checker:
+    """Return a checker of random states, tiles and cache reads varied."""
+    states = states_of(problem.bound, varied=True)
+
+    def draw(rng: np.random.Generator) -> tuple[Sequence[SketchedKernel], Schedule] | None:
+        drawn = states.draw_legal(rng)
+        return drawn and (drawn[0].pieces, drawn[1])
+
+    return Checker(problem, H200, draw, grid_only=grid_only, vectors=vectors)
 
 
 def drawn_states(bound: BoundPipeline, count: int, seed: int = 0) -> list[State]:

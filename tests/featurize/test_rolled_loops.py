@@ -1,4 +1,4 @@
-"""Iterations of loops that compiled code keeps share no loads, and nothing that other nests have loaded."""
+"""Iterations of rolled loops share no loads with one another or with other nests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
-from tests.featurize.drawing import H200
+from tests.featurize.random_kernels import H200
 from tests.featurize.test_unrolled import ComparedPool
 
 OUT = StageId("out")
@@ -21,7 +21,7 @@ CHEAP, DEAR = 0, 20
 
 
 def column(power: int) -> BoundPipeline:
-    """``tall`` reads three rows of ``bright``, which take so many products; more or less is a loop that is kept."""
+    """``tall`` reads three rows of ``bright``; the number of products decides whether the loop is rolled."""
     y, x = Var("y"), Var("x")
     img, bright, tall, out = Input("img", float32, 2), Func("bright"), Func("tall"), Func("out")
     bright[y, x] = img[y, x] * 2.0
@@ -34,7 +34,7 @@ def column(power: int) -> BoundPipeline:
 
 
 def loads(bound: BoundPipeline, rows: int, *, threads: int = 1) -> float:
-    """Return the shared loads of ``tall`` in a block of so many rows of one warp's width, each checked both ways."""
+    """Return the shared loads of ``tall`` in a block of ``rows`` rows of one warp's width, by both enumerations."""
     featurizer = Featurizer(bound, H200)
     featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=True)
     spots = (ComputeLocation("bright", Level.BLOCK, OUT), ComputeLocation("tall", Level.BLOCK, OUT))
@@ -44,19 +44,19 @@ def loads(bound: BoundPipeline, rows: int, *, threads: int = 1) -> float:
     return float(found[0, model.rows.index(StageId("tall")), INDEX["num_shared_mem_loads_per_block"]])
 
 
-def test_unrolled_points_share_what_they_read() -> None:
+def test_unrolled_points_share_loads() -> None:
     assert loads(column(DEAR), 16) == 16 + TAPS - 1
 
 
 @pytest.mark.parametrize("rows", [20, 32])
-def test_points_of_a_loop_that_is_kept_do_not(rows: int) -> None:
+def test_points_of_a_rolled_loop_share_no_loads(rows: int) -> None:
     assert loads(column(DEAR), rows) == rows * TAPS
 
 
-def test_compilers_unroll_short_loops_untold() -> None:
+def test_compilers_unroll_short_loops_without_a_pragma() -> None:
     assert loads(column(CHEAP), 20) == 20 + TAPS - 1
 
 
-def test_guarded_iterations_read_what_they_need() -> None:
-    """Every warp is taken to walk the 18 rows that the first does, as the guard is asked in each."""
+def test_guarded_iterations_load_their_own_elements() -> None:
+    """Every warp iterates over the 18 rows of the first one: each iteration evaluates the guard."""
     assert loads(column(DEAR), 52, threads=3) == 3 * 18 * TAPS

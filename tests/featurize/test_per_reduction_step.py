@@ -1,4 +1,4 @@
-"""Funcs that threads compute for each term of a reduction: features against counts from lowered code."""
+"""Producers per reduction step: features against counts of lowered code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.measure.simulated.work import KernelWork
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
-from tests.featurize.drawing import H200
+from tests.featurize.random_kernels import H200
 from tests.schedule.weighted_sum import one_kernel, weighted, weights
 
 SUMS = StageId("total", 1)
@@ -27,7 +27,7 @@ PLACES = {  # loops inside a thread that enclose the Members, and their points
     "each point of a term": (3, ""),
 }
 ROWS, COLUMNS, TERMS, PARTS = 48, 64, 30, 5
-"""What tiles divide, so that all blocks do the same."""
+"""Sizes that tiles divide, so that all blocks are equal."""
 
 
 def whole(terms: int = TERMS) -> BoundPipeline:
@@ -40,7 +40,7 @@ def kernel_at(bound: BoundPipeline, place: str, parts: int = PARTS) -> Kernel:
 
 
 def found_and_counted(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, dict[str, float]], KernelWork]:
-    """Return the features of each stage, and what the code of the kernel does."""
+    """Return the features of each stage, and the counts of the kernel's code."""
     structure, params = describe_kernel(bound, kernel)
     model = Featurizer(bound, H200).model(structure)
     rows = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
@@ -50,7 +50,7 @@ def found_and_counted(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, d
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_is_described_is_what_is_built(place: str) -> None:
+def test_a_sketch_and_its_kernel_are_inverse(place: str) -> None:
     bound = whole()
     kernel = kernel_at(bound, place)
     structure, params = describe_kernel(bound, kernel)
@@ -60,7 +60,7 @@ def test_what_is_described_is_what_is_built(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_operations_and_loads_are_those_of_the_code(place: str) -> None:
+def test_operations_and_loads_match_the_code(place: str) -> None:
     bound = whole()
     found, counted = found_and_counted(bound, kernel_at(bound, place))
     evaluations = {"each term": 2, "each row of a term": 2, "each point of a term": 8}[place]
@@ -72,8 +72,8 @@ def test_operations_and_loads_are_those_of_the_code(place: str) -> None:
 
 
 @pytest.mark.parametrize(("parts", "more"), [(5, 1), (200, 4)])
-def test_loops_of_a_sum_are_run_once_a_term_or_once_a_point(parts: int, more: int) -> None:
-    """Sums that are written out are the same at the four columns of a row, and compilers make them one."""
+def test_loops_of_a_sum_run_once_per_term_or_per_point(parts: int, more: int) -> None:
+    """Unrolled sums are equal at the four columns of a row, and compilers merge them."""
     bound = weighted(TERMS, parts, ROWS, COLUMNS)
     kernels = [kernel_at(bound, place, parts) for place in ("each term", "each point of a term")]
     (once, few), (often, many) = (found_and_counted(bound, k) for k in kernels)
@@ -83,7 +83,7 @@ def test_loops_of_a_sum_are_run_once_a_term_or_once_a_point(parts: int, more: in
 
 
 @pytest.mark.parametrize("terms", [TERMS, 4])
-def test_a_loop_inside_the_terms_loads_again_what_is_the_same_for_all(terms: int) -> None:
+def test_a_rolled_loop_inside_the_reduction_repeats_shared_loads(terms: int) -> None:
     bound = weighted(terms, 200, ROWS, COLUMNS)
     kernel = one_kernel(bound, f"rr.k={terms} sy=2 sx=4", weights(1, "sy=2", parts=200)).kernels[0]
     structure, params = describe_kernel(bound, kernel)
@@ -97,8 +97,8 @@ def test_a_loop_inside_the_terms_loads_again_what_is_the_same_for_all(terms: int
 
 
 @pytest.mark.parametrize("terms", [TERMS, 3])
-def test_a_thread_of_one_point_does_the_same_inside_its_points(terms: int) -> None:
-    """There are none to tell apart: both places are one."""
+def test_one_point_per_thread_has_equal_loops_inside_its_points(terms: int) -> None:
+    """Without loops over points both locations are equal."""
     bound = whole(terms)
     both = [
         KernelSketch(
@@ -116,7 +116,7 @@ def test_a_thread_of_one_point_does_the_same_inside_its_points(terms: int) -> No
     assert kernels[0] == kernels[1]
 
 
-def test_each_term_is_part_of_a_structure() -> None:
+def test_per_reduction_step_is_part_of_a_sketch() -> None:
     spot = ComputeLocation("dot", Level.THREAD, SUMS)
     outside, inside = (KernelSketch((SUMS,), (s,)) for s in (spot, spot._replace(each_term=True)))
     assert outside != inside and not spot.in_terms

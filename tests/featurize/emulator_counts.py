@@ -1,4 +1,4 @@
-"""Random kernels of small suite apps beside what is counted from their lowered code."""
+"""Random kernels of small suite apps with counts of their lowered code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autosched.lower.program import lower
 from autosched.measure.simulated.count import as_printed, count_kernel
 from autosched.measure.simulated.sampling import interior
 from autosched.measure.simulated.work import KernelWork
-from tests.featurize.drawing import H200, bound_app, states_of
+from tests.featurize.random_kernels import H200, bound_app, states_of
 
 APPS = ("harris", "unsharp", "stencil_chain", "iir_blur", "denoise", "conv_layer", "depthwise_separable_conv")
 STATES = 4
@@ -24,7 +24,7 @@ STATES = 4
 
 @dataclass(frozen=True)
 class Counted:
-    """One kernel: ``float64[rows, features]``, what its code does, and the code."""
+    """One kernel: ``float64[rows, features]``, counts of its code, and the code."""
 
     features: np.ndarray[tuple[int, int], np.dtype[np.float64]]
     work: KernelWork
@@ -36,7 +36,7 @@ class Counted:
 
     @property
     def border_share(self) -> float:
-        """The share of its blocks that run the code for the border."""
+        """The share of its blocks that run boundary code."""
         box = interior(as_printed(self.code))
         inside = np.prod([hi - lo + 1 for lo, hi in box])
         return 1 - float(inside) / self.work.blocks

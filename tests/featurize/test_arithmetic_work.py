@@ -49,7 +49,7 @@ def test_an_inlined_func_counts_with_its_own_number() -> None:
     assert table.branching(out, frozenset({"f"})) == 4
 
 
-def test_operations_go_to_the_units_that_run_them() -> None:
+def test_operations_count_for_their_unit() -> None:
     table = table_of(exp(a[x]) + a[x] * 2.0 + cast(float32, cast(int32, b[x]) + 1))
     counts = table.operations(table.bound.funcs["out"].stages[0], {})
     assert counts[SPECIAL] == 4
@@ -58,7 +58,7 @@ def test_operations_go_to_the_units_that_run_them() -> None:
     assert counts[DOUBLE] == 0
 
 
-def test_inlined_funcs_are_computed_as_often_as_they_are_called() -> None:
+def test_inlined_funcs_count_once_per_call() -> None:
     f = Func("f")
     f[x] = a[x] * b[x]
     table = table_of(f[x] + f[x + 1])

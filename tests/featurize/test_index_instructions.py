@@ -1,4 +1,4 @@
-"""Instructions for indices, border blocks and distinct sectors, against counts from lowered code."""
+"""Index instructions, boundary blocks and distinct sectors, against counts of lowered code."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.lang.expr import Expr
 from autosched.schedule.types import StageId
-from tests.featurize.counted import APPS, Counted, counted
-from tests.featurize.drawing import H200
+from tests.featurize.emulator_counts import APPS, Counted, counted
+from tests.featurize.random_kernels import H200
 
 y, x = Var("y"), Var("x")
 A, B = Input("a", float32, 2), Input("b", float32, 2)
@@ -45,7 +45,7 @@ def features_of(
     return {n: float(found[k]) for n, k in INDEX.items()}
 
 
-def test_most_integer_instructions_are_those_of_the_code() -> None:
+def test_most_integer_instructions_match_the_code() -> None:
     ratios = [
         (k.summed("index_instructions_per_block") + k.summed("integer_instructions_per_block"))
         / k.work.total("integer")
@@ -57,13 +57,13 @@ def test_most_integer_instructions_are_those_of_the_code() -> None:
     assert np.mean(np.abs(np.log(ratios)) < np.log(2)) > 0.8
 
 
-def test_border_blocks_are_mostly_those_of_the_code() -> None:
+def test_most_boundary_blocks_match_the_code() -> None:
     errors = [abs(float(k.features[0, INDEX["border_share"]]) - k.border_share) for k in kernels()]
     assert np.mean(np.array(errors) < 0.01) > 0.75
 
 
-def test_half_of_the_kernels_load_as_many_different_sectors_as_their_code() -> None:
-    """Arrays that are updated in place, or read where data says, are the others."""
+def test_distinct_sectors_of_half_of_the_kernels_match_the_code() -> None:
+    """The other half updates arrays in place or has data-dependent loads."""
     loads = [(k.summed("global_sectors_of_block"), sum(b.load_bytes for b in k.work.buffers) / 32) for k in kernels()]
     ratios = [mine / true for mine, true in loads if true]
     assert np.mean(np.abs(np.log(np.maximum(ratios, 1e-9))) < np.log(1.25)) > 0.5
@@ -82,7 +82,7 @@ def test_neighbours_share_an_address() -> None:
     assert one["index_instructions_per_block"] == three["index_instructions_per_block"]
 
 
-def test_points_along_a_row_that_data_chooses_share_its_choice() -> None:
+def test_points_along_a_data_dependent_row_share_its_index() -> None:
     value = A[clamp(cast(int32, WHICH[y]), 0, 255), x]
     one, along, across = (
         features_of(value, serial=s)["index_instructions_per_block"] for s in ((1, 1), (1, 4), (4, 1))
@@ -90,7 +90,7 @@ def test_points_along_a_row_that_data_chooses_share_its_choice() -> None:
     assert along <= one < across
 
 
-def test_a_loop_that_stays_computes_its_address_each_time() -> None:
+def test_a_rolled_loop_computes_its_address_in_each_iteration() -> None:
     k = RDom("k", k=100)
     short, long = (features_of(A[y, x + (k.k if n else 0)] * B[y, k.k], added=True) for n in (False, True))
     assert short["looped_groups_per_thread"] == long["looped_groups_per_thread"] == 100 / 4 + 1  # four loads together
@@ -103,7 +103,7 @@ def test_short_loops_are_unrolled_by_the_compiler() -> None:
     assert features_of(A[y, x + k.k], added=True)["looped_groups_per_thread"] == 2  # stages of one each
 
 
-def test_clamps_cost_in_border_blocks_alone() -> None:
+def test_clamps_cost_only_in_boundary_blocks() -> None:
     plain, clamped = (features_of(A[row, x], (8, 32)) for row in (y, clamp(y - 8, 0, 100)))
     assert plain["border_share"] == 0
     assert clamped["border_share"] == pytest.approx(2 / 16)
@@ -111,20 +111,20 @@ def test_clamps_cost_in_border_blocks_alone() -> None:
     assert more == pytest.approx(8 * 3 * 2 / 16)  # warps; minimum, maximum and the sum that takes it in; share
 
 
-def test_selections_that_the_middle_decides_cost_in_border_blocks_alone() -> None:
+def test_selects_constant_in_the_interior_cost_only_in_boundary_blocks() -> None:
     read = A[clamp(y - 8, 0, 100), x]
     plain, chosen = (features_of(v, (8, 32)) for v in (read, select((y >= 8) & (y < 120), read, 0.0)))
     more = chosen["integer_instructions_per_block"] - plain["integer_instructions_per_block"]
     assert more == pytest.approx(8 * 4 * chosen["border_share"])  # warps; two comparisons, joining them, selection
 
 
-def test_a_product_goes_into_the_sum_that_takes_it_in() -> None:
+def test_a_multiply_add_is_one_instruction() -> None:
     apart, fused = (features_of(v)["float_instructions_per_block"] for v in (A[y, x] + B[y, x], A[y, x] * 3.0 + 1.0))
     assert apart == fused == 4  # one for each warp
     assert features_of((A[y, x] + 1.0) * B[y, x])["float_instructions_per_block"] == 8
 
 
-def test_border_blocks_store_one_by_one() -> None:
+def test_boundary_blocks_store_elements() -> None:
     found = features_of(A[y, x], (1, 30), (1, 4))
     assert found["num_global_mem_stores_per_block"] == 15  # 480 bytes
     assert found["global_stores_per_border_block"] == 4 * 15
@@ -133,7 +133,7 @@ def test_border_blocks_store_one_by_one() -> None:
     assert whole["global_requests_per_border_block"] == whole["global_requests_per_block"] == 2
 
 
-def test_bytes_of_inputs_are_told_from_those_between_kernels() -> None:
+def test_bytes_of_inputs_differ_from_those_between_kernels() -> None:
     found = features_of(A[y, x] + B[y, x])
     assert found["unique_global_bytes_read_by_kernel"] == 2 * 128 * 128 * 4
     assert found["unique_input_bytes_read_by_kernel"] == found["unique_global_bytes_read_by_kernel"]

@@ -1,4 +1,4 @@
-"""Features of scans over rows: those of all steps, against what their code does."""
+"""Features of row scans over all steps, against counts of their code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS, COLUMNS = 17, 1024
 
 
 @pytest.mark.parametrize("text", ["bx=1 rr.y=16 tx=1024", "rr.y=16 bx=8 tx=128"])
-def test_counts_of_all_steps_are_those_of_the_code(text: str) -> None:
+def test_counts_of_all_steps_match_the_code(text: str) -> None:
     bound = seam(ROWS, COLUMNS)
     found = with_scan(bound, text)
     repeated = scaling_for(bound, found.kernels[-1])
@@ -47,7 +47,7 @@ def test_counts_of_all_steps_are_those_of_the_code(text: str) -> None:
     assert summed("global_bytes_written_by_kernel") == 4 * (ROWS - 1) * COLUMNS
 
 
-def test_training_tells_the_forms_apart() -> None:
+def test_training_keys_differ_between_forms() -> None:
     bound = seam(ROWS, COLUMNS)
     texts = {t: to_json(bound, with_scan(bound, t)) for t in ("bx=1 rr.y=16 tx=1024", "rr.y=16 bx=8 tx=128")}
     found = featurize_problem(bound, H200, texts)

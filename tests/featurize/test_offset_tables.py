@@ -1,4 +1,4 @@
-"""Accesses of one thread against visiting all of its points in pure Python."""
+"""Accesses of one thread, against enumeration of all its points in pure Python."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_access_that_does_not_move_with_the_inner_loop_is_hoisted_out_of_it()
     assert entries(rows_only, tile(4, 3), CountingRule.WRITTEN, guarded=True).times.sum() == 12
 
 
-def test_the_last_thread_leaves_out_what_lies_beyond_its_part() -> None:
+def test_the_last_thread_skips_points_beyond_its_tile() -> None:
     table = OffsetTable(group(*PLAIN), "f", ("y", "x"), ())
     found = entries(table, tile(2, 4, partial=(2, 1)), CountingRule.EVERY)
     full = {tuple(f): 0 for f in found.full.tolist()}
@@ -107,7 +107,7 @@ def test_short_reductions_are_unrolled_with_the_tile_and_long_ones_are_not() -> 
     assert entries(long, tile(1, 4), CountingRule.EVERY).times.sum() == 200
 
 
-def test_what_an_earlier_nest_loaded_is_not_loaded_again() -> None:
+def test_elements_of_an_earlier_nest_are_not_loaded_again() -> None:
     first = OffsetTable(group(*PLAIN, offsets=((0, 0), (0, 1))), "f", ("y", "x"), ())
     second = OffsetTable(group(*PLAIN, offsets=((0, 0), (0, 1), (1, 1))), "g", ("y", "x"), ())
     one = tile(1, 1)
@@ -139,7 +139,7 @@ def test_a_nest_inside_one_thread_moves_with_the_loops_around_it() -> None:
 @given(st.integers(1, 200), st.integers(-9, 9), st.integers(1, 3))
 @settings(deadline=None)
 def test_long_reductions_reach_the_bytes_of_a_sector_in_turn(extra: int, step: int, lanes: int) -> None:
-    """One of 20,000 periods more has the same addresses, each so many times more often."""
+    """20,000 further periods have the same addresses with higher multiplicity."""
     filtered = group(row(r=step), row(x=1))
     few, many = (
         entries(OffsetTable(filtered, "f", ("y", "x"), (("r", 0, n - 1),)), tile(1, lanes), CountingRule.DISTINCT)

@@ -1,4 +1,4 @@
-"""Features of kernels whose windows slide, against what their code does."""
+"""Features of sliding-window kernels, against counts of their code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BUFFERED = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past reg
 
 
 def planes() -> BoundPipeline:
-    """Return differences of neighbouring planes, without clamps, of which blocks compute whole tiles."""
+    """Return differences of neighbouring planes, without clamps or partial tiles."""
     volume, first, out = Input("volume", float32, 3), Func("first"), Func("out")
     first[z, y, x] = volume[z, y, x] * 2
     out[z, y, x] = first[z, y, x] + first[z + 1, y, x] * first[z + 2, y, x]
@@ -35,7 +35,7 @@ def planes() -> BoundPipeline:
 
 
 def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: bool = False) -> Kernel:
-    """Return a kernel that walks planes, with a window of what it reads, or of a copy of the volume."""
+    """Return a kernel with a mainloop over planes, and a rolling buffer of its producer or of a cache read."""
     at = ComputeAt(Level.MAINLOOP, stage("out"), 4)
     tiles = f"bz={64 // (rows * steps)} by=2 bx=2 sz={steps} tx=32 ty=8 sz={rows}"
     dims = ("z", "y", "x")
@@ -50,7 +50,7 @@ def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: boo
 
 @pytest.mark.parametrize("buffers", BUFFERED)
 @pytest.mark.parametrize("rows", [1, 2, 4])
-def test_counts_are_those_of_the_code(rows: int, buffers: str) -> None:
+def test_counts_match_the_code(rows: int, buffers: str) -> None:
     bound = planes()
     one = BUFFERED[buffers](walking(bound, rows, 64 // (4 * rows), staged=buffers == "past registers"))
     found = evaluated(Featurizer(bound, H200), one).found
@@ -62,7 +62,7 @@ def test_counts_are_those_of_the_code(rows: int, buffers: str) -> None:
 
     spare = rows * -(-2 // rows) - 2  # rows of the first steps that lie before the first that is needed
     steps, _ = scaling_for(bound, one) or pytest.fail("no steps")
-    extra = spare + (rows if one.ahead else 0)  # ahead, the last step's rows come in for nobody
+    extra = spare + (rows if one.double_buffered else 0)  # the last step prefetches unused rows
     coming = 16 + 2 + extra
     assert steps.count * rows == 16
     reads = summed("num_global_mem_loads_per_block") / coming
@@ -72,7 +72,7 @@ def test_counts_are_those_of_the_code(rows: int, buffers: str) -> None:
     assert found.features[0, :, INDEX["streaming_steps"]].max() == coming / rows
 
 
-def test_windows_of_different_reach_begin_in_different_steps() -> None:
+def test_windows_of_different_reach_have_different_prologues() -> None:
     image, first, second, out = Input("image", float32, 2), Func("first"), Func("second"), Func("out")
     first[y, x] = image[y, x] + 1
     second[y, x] = first[y, x] * first[y + 2, x]
@@ -84,13 +84,13 @@ def test_windows_of_different_reach_begin_in_different_steps() -> None:
     assert not kernel_violations(bound, found, H200)
     steps, _ = scaling_for(bound, found) or pytest.fail("no steps")
     assert isinstance(steps, SlidingWindowScaling) and steps.count == 8
-    assert dict(steps.starts) == {"first": 3, "second": 1}
+    assert dict(steps.prologue_steps) == {"first": 3, "second": 1}
     again, _ = scaling_for(bound, found) or pytest.fail("no steps")
     assert again.bound is steps.bound
 
 
-def test_a_warm_up_counts_in_the_simulated_device() -> None:
-    """What begins later than others is done in fewer steps, wherever iterations are sampled."""
+def test_a_prologue_counts_in_the_simulated_device() -> None:
+    """Stages with a shorter prologue run in fewer steps, wherever iterations are sampled."""
     bound = planes()
     (code,) = lower(bound, schedule(bound, walking(bound, 1, 32))).kernels
     every, some = count_kernel(code, limits=Limits(None, None)), count_kernel(code, limits=Limits(lanes=1 << 10))
@@ -99,8 +99,8 @@ def test_a_warm_up_counts_in_the_simulated_device() -> None:
     assert every.total("store_sectors") == 32 * 8 * 4
 
 
-def test_barriers_are_those_of_windows() -> None:
-    """What a thread computes for itself needs none."""
+def test_barriers_match_the_windows() -> None:
+    """A thread-level producer needs no barrier."""
     volume, first, own, out = Input("volume", float32, 3), Func("first"), Func("own"), Func("out")
     first[z, y, x] = volume[z, y, x] * 2
     own[z, y, x] = first[z, y, x] + first[z + 2, y, x]

@@ -1,4 +1,4 @@
-"""Transactions of a warp against counting lane by lane in pure Python, and against known vectors."""
+"""Transactions of a warp, against counts lane by lane in pure Python and against hand-made vectors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Access = tuple[int, ...]
 
 
 def addresses(row: Access) -> list[int]:
-    """Return the byte address of every lane that takes part."""
+    """Return the byte address of every active lane."""
     bx, by, first, nx, ny, nz, *steps, start = row[:10]
     found = []
     for lane in range(first, first + 32):
@@ -55,7 +55,7 @@ def rows(draw: st.DrawFn, itemsize: int = 4) -> Access:
 
 @given(rows())
 @settings(deadline=None)
-def test_sectors_are_those_that_the_lanes_touch(row: Access) -> None:
+def test_sectors_match_the_lanes_addresses(row: Access) -> None:
     touched = addresses(row)
     found = global_transactions(np.array([row]))[0].tolist()
     assert found == [len({a // 32 for a in touched}), len(set(touched)), len(touched)]
@@ -71,7 +71,7 @@ def test_wavefronts_are_the_words_of_the_fullest_bank(row: Access) -> None:
 
 @given(rows(itemsize=8))
 @settings(deadline=None)
-def test_doubles_go_half_a_warp_at_a_time(row: Access) -> None:
+def test_doubles_take_two_passes_of_half_a_warp(row: Access) -> None:
     bx, by, first, nx, ny, nz = row[:6]
     lanes = [lane for lane in range(first, first + 32)]
     taking_part = [lane for lane in lanes if lane % bx < nx and lane // bx % by < ny and lane // bx // by < nz]
@@ -135,7 +135,7 @@ def test_a_memo_counts_each_row_once() -> None:
     assert sorted(asked) == [3, 4, 5]
 
 
-def test_counts_are_forgotten_when_there_are_too_many() -> None:
+def test_a_full_memo_is_emptied() -> None:
     asked: list[int] = []
 
     def sums(rows: NDArray[np.int64]) -> NDArray[np.int64]:

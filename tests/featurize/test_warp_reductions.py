@@ -1,4 +1,4 @@
-"""Features of lanes that share the terms of a reduction, against what is counted of the code."""
+"""Features of warp reductions, against counts of the code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def features(bound: BoundPipeline, found: Schedule, *, k: int = 0, **options: bo
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_counts_are_those_of_the_trace(name: str) -> None:
+def test_counts_match_the_trace(name: str) -> None:
     bound, found = CASES[name]
     program = lower(bound, found, vectors=False)
     trace = traced(bound, program)
@@ -70,7 +70,7 @@ def test_counts_are_those_of_the_trace(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_all_that_is_legal_has_features(name: str) -> None:
+def test_every_legal_kernel_has_features(name: str) -> None:
     bound, found = GOOD[name]
     for k in range(len(found.kernels)):
         for values in features(bound, found, k=k).values():
@@ -93,7 +93,7 @@ def test_terms_and_bytes_are_not_counted_for_each_lane() -> None:
     assert got["points_computed_total"].tolist() == [64 * 256]
 
 
-def test_a_view_has_the_lanes_as_a_loop() -> None:
+def test_a_rewrite_has_a_lane_loop() -> None:
     lanes = LaneLoop("f", 1, "r.k", 32)
     view = add_lane_loops(EVEN, (lanes,))
     assert add_lane_loops(EVEN, (lanes,)) is view
@@ -106,7 +106,7 @@ def test_a_view_has_the_lanes_as_a_loop() -> None:
     assert StageId("f", 1) in describe_kernel(EVEN, CASES["whole warps"][1].kernels[0])[0].stages
 
 
-def test_lanes_come_first_in_the_order_of_threads_where_a_stage_has_them() -> None:
+def test_lanes_come_first_in_the_thread_order() -> None:
     view = add_lane_loops(EVEN, (LaneLoop("f", 1, "r.k", 32),))
     assert thread_order(view, "f", ("y", "r.k.lane")) == ("r.k.lane", "y")
     assert thread_order(view, "f", ("y", "r.k")) == ("y", "r.k")  # threads of another update share its terms

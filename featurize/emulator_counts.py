@@ -1,4 +1,4 @@
-"""Kernels in the traced emulator, block by block, and the features that predict its counts, in one form."""
+"""Counts of the traced emulator, block by block, and the features that predict them, in one form."""
 
 from __future__ import annotations
 
@@ -26,22 +26,29 @@ from autosched.lower.program import Program
 from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
 from autosched.runtime.backends.emulator import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
+from autosched.runtime.emulator.trace import Trace
 from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.planner import plan_kernel
 
-Arrays = dict[str, np.ndarray[Any, Any]]
+Arrays = Mapping[str, np.ndarray[Any, Any]]
 Block = tuple[int, int, int]
+BufferCounts = dict[tuple[str, bool], dict[str, float]]
+"""Counts by `QUANTITIES`, for each buffer and direction (True for stores)."""
+
 QUANTITIES = ("requests", "bytes", "transactions")
 TOTALS = ("global loads", "global stores", "shared loads", "shared stores")
+MOST_LISTED = 5
+"""Blocks of a loop up to which `sampled_blocks` lists all of them."""
 
 
 @dataclass
-class Traced:
-    """A lowered pipeline whose kernels run in the emulator, traced.
+class TracedProgram:
+    """A lowered pipeline with kernels for the traced emulator.
 
-    Args:
+    Attributes:
         program: The lowered pipeline.
-        values: Arrays and scalars by the names they have in kernels.
+        values: Arrays and scalars by their names in kernels.
+        kernels: Each kernel as CUDA and compiled for the emulator.
     """
 
     program: Program
@@ -49,8 +56,8 @@ class Traced:
     kernels: list[tuple[CudaKernel, EmulatedKernel]]
 
     @classmethod
-    def of(cls, program: Program, inputs: Arrays, scalars: Mapping[str, Any]) -> Traced:
-        """Compile the kernels."""
+    def of(cls, program: Program, inputs: Arrays, scalars: Mapping[str, Any]) -> TracedProgram:
+        """Compile the kernels and allocate outputs and workspace."""
         workspace = aligned_empty(program.workspace_bytes)
         workspace[:] = 0
         values: dict[str, Any] = {a.buffer.name: inputs[n] for n, a in program.inputs.items()}
@@ -63,11 +70,13 @@ class Traced:
         printed = [print_cuda(k) for k in program.kernels]
         return cls(program, values, [(p, _compiled(p)) for p in printed])
 
-    def launch(self, position: int, blocks: Sequence[Block] | None) -> Any:
-        """Run blocks of a kernel, all if None, and return the trace."""
+    def launch(self, position: int, blocks: Sequence[Block] | None) -> Trace:
+        """Run some blocks of a kernel, all if None, and return their trace."""
         printed, kernel = self.kernels[position]
         arguments = [self.values[p.name] for p in printed.params]
-        return kernel.launch(printed.grid, printed.block, printed.shared_bytes, arguments, 0, blocks=blocks)
+        trace = kernel.launch(printed.grid, printed.block, printed.shared_bytes, arguments, 0, blocks=blocks)
+        assert trace is not None  # compiled with a trace
+        return trace
 
 
 def _compiled(kernel: CudaKernel) -> EmulatedKernel:
@@ -81,26 +90,32 @@ def _compiled(kernel: CudaKernel) -> EmulatedKernel:
     )
 
 
-def counted(trace: Any) -> dict[tuple[str, bool], dict[str, float]]:
-    """Return what a trace counted, by buffer and whether it was stored to."""
-    found: dict[tuple[str, bool], dict[str, float]] = {}
+def counted(trace: Trace) -> BufferCounts:
+    """Return the counts of a trace by buffer and direction."""
+    counts: BufferCounts = {}
     for k, buffer in enumerate(trace.buffer):
         if trace.space[k] not in ("global", "shared"):
             continue
-        into = found.setdefault((buffer, bool(trace.is_store[k])), dict.fromkeys(QUANTITIES, 0.0))
-        into["requests"] += int(trace.requests[k])
-        into["bytes"] += int(trace.active_lanes[k] * trace.element_bytes[k])
-        into["transactions"] += int((trace.sectors if trace.space[k] == "global" else trace.wavefronts)[k])
-    return found
+        sums = counts.setdefault((buffer, bool(trace.is_store[k])), dict.fromkeys(QUANTITIES, 0.0))
+        sums["requests"] += int(trace.requests[k])
+        sums["bytes"] += int(trace.active_lanes[k] * trace.element_bytes[k])
+        sums["transactions"] += int((trace.sectors if trace.space[k] == "global" else trace.wavefronts)[k])
+    return counts
 
 
-def predicted(
-    model: SketchFeaturizer, found: Evaluation, names: Mapping[str, str]
-) -> dict[tuple[str, bool], dict[str, float]]:
-    """Return the same of the one candidate of an evaluation, with whether the accesses are ``exact``."""
+def predicted(model: SketchFeaturizer, evaluation: Evaluation, names: Mapping[str, str]) -> BufferCounts:
+    """Return the counts that an evaluation of one candidate predicts.
+
+    Each buffer also has its ``memory``, and ``exact``, 1 if all its addresses are exact, else 0.
+
+    Args:
+        model: The sketch.
+        evaluation: Features of one candidate.
+        names: Names of buffers in generated code.
+    """
     bound = model.bound
-    sums: dict[tuple[str, bool], dict[str, float]] = {}
-    for access in itertools.chain(*found.traffic.values()):
+    counts: BufferCounts = {}
+    for access in itertools.chain(*evaluation.traffic.values()):
         group, cost = access.group, access.cost
         if access.memory == REGISTER:
             continue
@@ -108,17 +123,17 @@ def predicted(
         label = names[group.source]
         if func is not None:
             label = component_label(names, group.source, len(func.dtypes), group.component)
-        into = sums.setdefault((label, access.store), {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
-        into["requests"] += float(cost.requests[0])
-        into["bytes"] += float(cost.lanes[0]) * model.facts.itemsize(group)
-        into["transactions"] += float(cost.transactions[0])
-        into["memory"] = access.memory
-        into["exact"] *= bool(cost.exact[0])
-    return sums
+        sums = counts.setdefault((label, access.store), {**dict.fromkeys(QUANTITIES, 0.0), "exact": 1.0})
+        sums["requests"] += float(cost.requests[0])
+        sums["bytes"] += float(cost.lanes[0]) * model.facts.itemsize(group)
+        sums["transactions"] += float(cost.transactions[0])
+        sums["memory"] = access.memory
+        sums["exact"] *= bool(cost.exact[0])
+    return counts
 
 
 def names_in(bound: BoundPipeline, program: Program) -> dict[str, str]:
-    """Return the names in generated code of everything in a pipeline that may have copies of sources."""
+    """Return the names in generated code of all arrays of a pipeline, those of cache reads included."""
     return {**bound.identifiers, **program.names}
 
 
@@ -131,38 +146,46 @@ def block_at(position: Sequence[int], count: Sequence[int], grid: Sequence[int])
 
 
 def sampled_blocks(count: Sequence[int]) -> dict[int, list[tuple[int, ...]]]:
-    """Return blocks by how many blocks each stands for.
+    """Return sampled blocks by weight, the number of blocks that each stands for.
 
-    They are the first two, the middle and the last two of every loop, all combinations.
+    They are all combinations of the first two, the middle and the last two blocks of each loop.
     """
     choices: list[list[tuple[int, int]]] = []
     for n in count:
-        few = [(1, k) for k in range(n)]
-        choices.append(few if n <= 5 else [(1, 0), (1, 1), (n - 4, n // 2), (1, n - 2), (1, n - 1)])
-    found: dict[int, list[tuple[int, ...]]] = {}
+        every = [(1, k) for k in range(n)]
+        choices.append(every if n <= MOST_LISTED else [(1, 0), (1, 1), (n - 4, n // 2), (1, n - 2), (1, n - 1)])
+    blocks: dict[int, list[tuple[int, ...]]] = {}
     for combination in itertools.product(*choices):
-        found.setdefault(math.prod(w for w, _ in combination), []).append(tuple(k for _, k in combination))
-    return found
+        blocks.setdefault(math.prod(w for w, _ in combination), []).append(tuple(k for _, k in combination))
+    return blocks
 
 
-def is_border(traced: Traced, position: int, at: Sequence[int], trace: Any) -> bool:
-    """Whether a block runs clamps or guards that other blocks do not need: nothing is said of it but its size."""
+def is_boundary_block(traced: TracedProgram, position: int, at: Sequence[int], trace: Trace) -> bool:
+    """Whether a block runs boundary code, or clamps and guards that are not constant in it.
+
+    Args:
+        traced: The lowered pipeline.
+        position: Position of the kernel.
+        at: Position of the block in the kernel's block loops.
+        trace: Trace of the block.
+    """
     program = traced.program
     bound, kernel = program.bound, program.schedule.kernels[position]
-    stored = program.schedule.materialised
-    arrays = global_arrays(bound, program.names, [n for n in bound.funcs if n in stored])
+    materialised = program.schedule.materialised
+    arrays = global_arrays(bound, program.names, [n for n in bound.funcs if n in materialised])
     plan = plan_kernel(bound, kernel)
     context = KernelContext(plan, arrays, names_in(plan.bound, program))
     emit_kernel_body(context, shared_layout(plan))
-    split = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
-    if split and trace.requests[: len(context.builder.site_depths)].any():  # these stand outside the interior
+    partitioned = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
+    # The sites of boundary code come first.
+    if partitioned and trace.requests[: len(context.builder.site_depths)].any():
         return True
     here = {p.name: (int(k), int(k)) for p, k in zip(plan.grid, at, strict=True)}
-    return any(undecided(c, here) for c in context.builder.conditions.values())
+    return any(_varies(c, here) for c in context.builder.conditions.values())
 
 
-def undecided(condition: CheckedIndex, block: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether the threads of a block do not all answer a condition in the same way."""
+def _varies(condition: CheckedIndex, block: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether a condition is not constant over the threads of a block."""
     lo, hi = ix.bounds(condition.index, block)
     match condition.kind:
         case "sign":
@@ -177,8 +200,8 @@ def undecided(condition: CheckedIndex, block: Mapping[str, tuple[int, int]]) -> 
             return bool(lo // condition.divisor != hi // condition.divisor)
 
 
-def totals(trace: Any) -> dict[str, float]:
-    """Return a trace's transactions by memory and direction."""
+def totals(trace: Trace) -> dict[str, float]:
+    """Return a trace's transactions by `TOTALS`: memory and direction."""
     return {
         "global loads": trace.global_load_sectors,
         "global stores": trace.global_store_sectors,

@@ -10,7 +10,7 @@ from autosched.featurize.tables.unique import distinct, first_of_each, index_in,
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12))
-def test_alike_keys_are_those_that_numpy_finds(numbers: list[int]) -> None:
+def test_unique_keys_match_numpy(numbers: list[int]) -> None:
     keys = np.array(numbers, np.int64)
     expected, first, which = np.unique(keys, return_index=True, return_inverse=True)
     for found, right in zip(unique_inverse(keys), (expected, first, which), strict=True):
@@ -20,12 +20,12 @@ def test_alike_keys_are_those_that_numpy_finds(numbers: list[int]) -> None:
 
 
 @given(st.lists(st.integers(-3, 3), max_size=12), st.lists(st.integers(-3, 3), max_size=12))
-def test_keys_are_found_among_others(numbers: list[int], others: list[int]) -> None:
+def test_keys_are_found_in_other_keys(numbers: list[int], others: list[int]) -> None:
     keys, known = np.array(numbers, np.int64), np.array(others, np.int64)
     assert index_in(keys, known).tolist() == np.isin(keys, known).tolist()
 
 
-def test_alike_rows_are_told_from_different_ones() -> None:
+def test_unique_rows_match_numpy() -> None:
     rng = np.random.default_rng(1)
     table = rng.integers(-2, 2, (500, 6))
     keys, first, which = unique_rows(table)

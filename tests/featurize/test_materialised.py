@@ -1,4 +1,4 @@
-"""Features of Members that blocks store to global memory, too, against what the emulator counts."""
+"""Features of materialised producers, against counts of the emulator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def storing(bound: BoundPipeline, threads: str) -> Kernel:
 
 
 @pytest.mark.parametrize("threads", ["tx=32 ty=9 sx=2", "tx=33 ty=9"])
-def test_sectors_stored_are_those_that_the_emulator_counts(threads: str) -> None:
+def test_sectors_stored_match_the_emulator(threads: str) -> None:
     bound = blurred_and_sharp(128, 256)
     found = storing(bound, threads)
     structure, params = describe_kernel(bound, found)
@@ -55,7 +55,7 @@ def test_sectors_stored_are_those_that_the_emulator_counts(threads: str) -> None
     assert features[1, INDEX["live_out_bytes"]] == 129 * 257 * 4
 
 
-def test_members_that_are_not_stored_write_nothing_there() -> None:
+def test_producers_that_are_not_materialised_write_no_global_memory() -> None:
     bound = blurred_and_sharp(128, 256)
     found = storing(bound, "tx=33 ty=9")
     found = replace(found, fused=(replace(found.fused[0], materialised=False),))
