@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, ClassVar
 
 from autosched.analysis.indices.index import Index
 from autosched.lang.dtypes import DType
@@ -43,8 +44,29 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeFields:
+    """Names of the fields that hold parts of a node, each in order of execution.
+
+    All generic code (`walk`, `autosched.lower.ir_visitor`, `autosched.lower.ir_queries`) follows from these names.
+
+    Attributes:
+        values: Fields with a value or a tuple of values.
+        indices: Fields with an index or a tuple of indices.
+        bodies: Fields with a tuple of statements.
+        sites: Fields with the number of an access.
+    """
+
+    values: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ConstValue:
     """A literal."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     value: Scalar
     dtype: DType
@@ -54,6 +76,8 @@ class ConstValue:
 class VarRef:
     """A scalar bound by `Let`, or a scalar parameter of the kernel."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields()
+
     name: str
     dtype: DType
 
@@ -62,6 +86,8 @@ class VarRef:
 class IndexValue:
     """An exact integer of at most 64 bits used as a value: converted to ``dtype``."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",))
+
     index: Index
     dtype: DType
 
@@ -69,6 +95,8 @@ class IndexValue:
 @dataclass(frozen=True, slots=True)
 class BufferRead:
     """One element of a buffer; ``site`` numbers the access within the kernel."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
 
     buffer: Buffer
     index: Index
@@ -84,6 +112,8 @@ class BufferRead:
 class Op:
     """A typed operation. ``name`` is an operator of the language, ``cast``, ``select`` or a scalar function."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("args",))
+
     name: str
     args: tuple[Value, ...]
     dtype: DType
@@ -92,6 +122,8 @@ class Op:
 @dataclass(frozen=True, slots=True)
 class CompareIndex:
     """A comparison of two exact integers (``lt``, ``le``, ``gt``, ``ge``, ``eq``, ``ne``)."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("a", "b"))
 
     op: str
     a: Index
@@ -102,6 +134,8 @@ class CompareIndex:
 @dataclass(frozen=True, slots=True)
 class VectorElement:
     """One element of what `LetVector` binds."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     vector: str
     number: int
@@ -119,6 +153,10 @@ class LoopRole(Enum):
     THREAD = "thread"
     SERIAL = "serial"
     UNROLLED = "unrolled"
+    LANES = "lanes"
+    """A lane loop of lowered C code."""
+    VECTOR = "vector"
+    """A lane loop of lowered C code that is vectorised with ``omp simd``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +169,8 @@ class For:
     to be formed of so few. An ``ordered`` MAINLOOP loop has iterations that read what earlier ones left in global
     memory.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("upper_bounds", "lower_bounds"), bodies=("body",))
 
     name: str
     extent: int
@@ -149,6 +189,8 @@ class For:
 class If:
     """Conditional statements; the condition is uniform over the block when ``uniform``."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("condition",), bodies=("then", "orelse"))
+
     condition: Value
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
@@ -159,6 +201,8 @@ class If:
 class Let:
     """Bind a scalar."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("value",))
+
     name: str
     value: Value
 
@@ -167,6 +211,8 @@ class Let:
 class LetIndex:
     """Bind an exact integer."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",))
+
     name: str
     index: Index
 
@@ -174,6 +220,8 @@ class LetIndex:
 @dataclass(frozen=True, slots=True)
 class Alloc:
     """Declare an array that every thread has for itself: inside a thread nest, or (PRIVATE) around several."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     buffer: Buffer
 
@@ -184,6 +232,8 @@ class Store:
 
     Where ``combine`` is an operator, the value is combined with what is there, by one atomic operation.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("value",), indices=("index",), sites=("site",))
 
     buffer: Buffer
     index: Index
@@ -197,6 +247,8 @@ class Store:
 class LetVector:
     """Read ``length`` elements of a buffer in one access, from ``index`` on, which is a multiple of ``length``."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
+
     name: str
     buffer: Buffer
     index: Index
@@ -207,6 +259,8 @@ class LetVector:
 @dataclass(frozen=True, slots=True)
 class StoreVector:
     """Write as many elements as there are values in one access; ``index`` is a multiple of their number."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("values",), indices=("index",), sites=("site",))
 
     buffer: Buffer
     index: Index
@@ -221,6 +275,8 @@ class AsyncCopy:
 
     Both indices are multiples of ``length``.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index", "source_index"), sites=("source_site", "site"))
 
     buffer: Buffer
     index: Index
@@ -247,6 +303,8 @@ class WarpReduce:
         site: Number of the access that writes it.
     """
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("load_site", "site"))
+
     buffer: Buffer
     index: Index
     op: str
@@ -259,6 +317,8 @@ class WarpReduce:
 class Barrier:
     """All threads of the block meet; with ``copies``, what they have begun to copy has arrived."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields()
+
     waits_for_copies: bool = False
 
 
@@ -266,10 +326,72 @@ class Barrier:
 class Comment:
     """A line for the reader of the generated code."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields()
+
     text: str
 
 
-Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | AsyncCopy | WarpReduce | Barrier | Comment
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Statements whose names are local to them, in lowered C code."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(bodies=("body",))
+
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterChoice:
+    """Two versions of lane loops with scatter stores; the C compiler chooses one by the processor's instructions.
+
+    Attributes:
+        whole: The lane loops, for processors with scatter instructions.
+        split: The same work with scalar stores in loops of their own.
+    """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(bodies=("whole", "split"))
+
+    whole: Body
+    split: Body
+
+
+class Hint(Enum):
+    """What a C compiler must not do with the loop around a hint."""
+
+    ONE_BY_ONE = "one by one"
+    """Unroll and jam it."""
+    CARRIES_DEPENDENCE = "carries dependence"
+    """Decide its dependences by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerHint:
+    """A hint at the end of a loop's body, in lowered C code."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
+
+    hint: Hint
+
+
+Stmt = (
+    For
+    | If
+    | Let
+    | LetIndex
+    | LetVector
+    | Alloc
+    | Store
+    | StoreVector
+    | AsyncCopy
+    | WarpReduce
+    | Barrier
+    | Comment
+    | Scope
+    | ScatterChoice
+    | CompilerHint
+)
+Body = tuple[Stmt, ...]
+"""Statements that are executed in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,31 +460,31 @@ def walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Yield all statements, outer before inner."""
     for s in statements:
         yield s
-        match s:
-            case For(body=body):
-                yield from walk(body)
-            case If(then=then, orelse=orelse):
-                yield from walk(then)
-                yield from walk(orelse)
+        for name in s.FIELDS.bodies:
+            yield from walk(getattr(s, name))
 
 
 def walk_values(value: Value) -> Iterator[Value]:
     """Yield a value and its operands."""
     yield value
-    if isinstance(value, Op):
-        for a in value.args:
-            yield from walk_values(a)
+    for operand in values_of(value):
+        yield from walk_values(operand)
 
 
-def values_of(s: Stmt) -> tuple[Value, ...]:
-    """Return the values a statement computes itself (not those of inner statements)."""
-    match s:
-        case Let(value=v):
-            return (v,)
-        case Store(value=v):
-            return (v,)
-        case StoreVector(values=values):
-            return values
-        case If(condition=c):
-            return (c,)
-    return ()
+def values_of(node: Stmt | Value) -> tuple[Value, ...]:
+    """Return the values that a statement computes, without those of inner statements, or the operands of a value."""
+    return _parts(node, node.FIELDS.values)
+
+
+def indices_of(node: Stmt | Value) -> tuple[Index, ...]:
+    """Return the indices of a node, without those of its values and inner statements."""
+    return _parts(node, node.FIELDS.indices)
+
+
+def _parts(node: Stmt | Value, names: tuple[str, ...]) -> tuple[Any, ...]:
+    if not names:
+        return ()
+    parts = [getattr(node, name) for name in names]
+    if len(parts) == 1:
+        return parts[0] if isinstance(parts[0], tuple) else (parts[0],)
+    return tuple(p for part in parts for p in (part if isinstance(part, tuple) else (part,)))
