@@ -10,7 +10,7 @@ from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses.accesses import AccessGroup, Points, StageAccesses
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.lang.dtypes import float16
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP, SCATTERED_BYTES
+from autosched.schedule.cpu_policy import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level, StageId
 from autosched.search.cost.boundary_conditions import Boundary, boundaries

@@ -13,8 +13,7 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.tables.descriptor_tables import THREAD
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.featurize.tables.unique import unique_inverse, unique_rows
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
-from autosched.lower.passes.cpu.unroll_and_jam import ROWS
+from autosched.schedule.cpu_policy import JAM_FACTORS, MAX_VECTOR_STEP
 from autosched.search.cost.cpu.inter_block_reuse import distinct_reads_by_level
 from autosched.search.cost.cpu.kernel_costs import FIELD, CpuKernelCosts
 from autosched.search.cost.cpu.unroll_and_jam_savings import SPARED
@@ -243,7 +242,7 @@ def _taken_together(
         iterations: ``int64[R]``, of that loop; 1 where rows are not taken together in any case.
     """
     together, less = np.ones(len(iterations)), np.zeros((len(iterations), len(SPARED)))
-    fits = iterations[:, None] % ROWS == 0  # [R, ROWS]
+    fits = iterations[:, None] % JAM_FACTORS == 0  # [R, JAM_FACTORS]
     chosen = np.flatnonzero(fits.any(axis=1))
     _, firsts, which = unique_rows(np.stack([*nests, *dims], axis=1)[chosen])
     for k, first in enumerate(chosen[firsts].tolist()):
@@ -254,7 +253,7 @@ def _taken_together(
         own = chosen[which == k]
         taken = fits[own] & ~np.isnan(spared[:, 0])
         some, most = taken.any(axis=1), taken.argmax(axis=1)  # the most rows come first
-        together[own[some]] = np.array(ROWS)[most[some]]
+        together[own[some]] = np.array(JAM_FACTORS)[most[some]]
         less[own[some]] = spared[most[some]]
     return together, less
 
