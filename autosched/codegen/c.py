@@ -15,7 +15,7 @@ from autosched.codegen.statements import Writer, condition_text, simple_statemen
 from autosched.codegen.warp_reduce import print_lane_loop_reduce
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import Barrier, For, If, KernelIR, LetIndex, LoopRole, Stmt, Store, WarpReduce, walk
-from autosched.lower.passes.coalesce_accesses import names_in
+from autosched.lower.ir_queries import kernel_names
 from autosched.lower.passes.cpu.boolean_index import BooleanIndices
 from autosched.lower.passes.cpu.distribute_lane_loop import (
     is_gather,
@@ -131,7 +131,7 @@ class _Printer:
         self._in_lanes = False
         self._around: For | None = None
         self._bound: dict[str, Index] = {}
-        self._namer = Namer(names_in(self.kernel))
+        self._namer = Namer(kernel_names(self.kernel))
 
     def kernel_function(self) -> None:
         """Print one block of a kernel as a function."""

@@ -53,6 +53,7 @@ from autosched.lower.ir import (
     walk,
     walk_values,
 )
+from autosched.lower.ir_queries import conjuncts
 from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_buffer, rotated
 from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
@@ -170,7 +171,7 @@ class _Verifier:
     def _narrowed(self, condition: Value) -> Iterator[None]:
         """Hold the block loops to the ranges that a condition on constants leaves them."""
         before = dict(self.ranges)
-        for test in _conjunction(condition):
+        for test in conjuncts(condition):
             match test:
                 case CompareIndex(a=ix.Affine(terms=((ix.LoopVar(name=name), 1),), const=0), b=int(limit)):
                     lo, hi = self.ranges[name]
@@ -257,7 +258,7 @@ class _Verifier:
         if s.uniform:
             self._fail("a condition that is uniform over the block stands inside a thread nest")
         self._value(s.condition)
-        tests = (t for t in _conjunction(s.condition) if isinstance(t, CompareIndex))
+        tests = (t for t in conjuncts(s.condition) if isinstance(t, CompareIndex))
         here = self.where
         with self._inside(replace(here, varying=True, tests=(*here.tests, *tests))):
             self._body(s.then)
@@ -407,11 +408,3 @@ class _Verifier:
 
 def _is_exact(e: ix.Index) -> bool:
     return not any(isinstance(t, ix.Atom) and t.kind in OPAQUE for t in ix.atoms(e))
-
-
-def _conjunction(v: Value) -> Iterator[Value]:
-    if isinstance(v, Op) and v.name == "and":
-        for a in v.args:
-            yield from _conjunction(a)
-    else:
-        yield v

@@ -30,8 +30,9 @@ from autosched.lower.ir import (
     VarRef,
     walk,
 )
-from autosched.lower.passes.cpu.unroll_and_jam import MOST_OPERATIONS, MOST_STREAMS, unroll_and_jam
+from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
 from autosched.lower.program import lower
+from autosched.schedule.cpu_policy import MAX_JAM_OPERATIONS, MAX_JAM_STREAMS
 from autosched.schedule.types import LoopKind
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
@@ -149,17 +150,17 @@ def test_rows_that_load_little_stay() -> None:
 
 
 def test_rows_that_load_from_many_places_are_taken_in_smaller_groups_or_stay() -> None:
-    pairs = together(4, lanes(*stencil(MOST_STREAMS - 1)))
+    pairs = together(4, lanes(*stencil(MAX_JAM_STREAMS - 1)))
     assert pairs is not None
     assert pairs.extent == 2
-    assert together(4, lanes(*stencil(MOST_STREAMS))) is None
+    assert together(4, lanes(*stencil(MAX_JAM_STREAMS))) is None
 
 
 def test_long_rows_are_taken_in_smaller_groups_or_stay() -> None:
-    few = together(4, lanes(*stencil(5, more=MOST_OPERATIONS // 2 - 10)))
+    few = together(4, lanes(*stencil(5, more=MAX_JAM_OPERATIONS // 2 - 10)))
     assert few is not None
     assert few.extent == 2
-    assert together(4, lanes(*stencil(5, more=MOST_OPERATIONS))) is None
+    assert together(4, lanes(*stencil(5, more=MAX_JAM_OPERATIONS))) is None
 
 
 def test_what_is_read_and_written_stays() -> None:

@@ -12,8 +12,8 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType
-from autosched.lower.passes.cpu.strip_mine import LANES, SUMS_BYTES
 from autosched.lower.program import Program, lower
+from autosched.schedule.cpu_policy import STRIP_LANES, SUMS_BYTES
 from autosched.schedule.legality.validate import violations
 from autosched.search.beam.random_states import RandomStates
 from autosched.search.cost.gpu_analytical import analytical_model
@@ -73,7 +73,7 @@ def test_wide_rows_are_taken_in_strips(threads: int, strips: list[int]) -> None:
 def test_strips_are_narrower_where_threads_have_more_sums(dtype: DType, points: int) -> None:
     bound = window(1024, dtype)
     program = in_rows(bound, 256, points)
-    assert set(lengths(program)) == {next((n for n in LANES if n * points * dtype.bytes_ <= SUMS_BYTES), 256)}
+    assert set(lengths(program)) == {next((n for n in STRIP_LANES if n * points * dtype.bytes_ <= SUMS_BYTES), 256)}
     assert_backends_agree(bound, program)
 
 
@@ -82,7 +82,7 @@ def test_blocks_at_both_ends_of_rows_have_loops_of_their_own(width: int) -> None
     """As many lanes as there are is no number that compilers know, so their sums are in memory in any case."""
     bound = window(width)
     program = in_rows(bound, 256)
-    assert set(lengths(program)) == {LANES[0]}
+    assert set(lengths(program)) == {STRIP_LANES[0]}
     assert print_c(program).text.count("2 strips of 128 threads") == 1
     assert_backends_agree(bound, program)
 
