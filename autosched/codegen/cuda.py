@@ -12,9 +12,8 @@ from autosched.codegen.statements import Writer, condition_text, simple_statemen
 from autosched.codegen.warp_reduce import WARP, print_shuffle
 from autosched.lang.dtypes import DType, int32
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt, WarpReduce, walk
-from autosched.lower.passes.coalesce_accesses import coalesce_accesses, vector_bytes
-from autosched.lower.passes.insert_async_copies import insert_async_copies
-from autosched.lower.passes.promote_integers import promote_integers
+from autosched.lower.passes.coalesce_accesses import vector_bytes
+from autosched.lower.pipelines import CUDA_PASSES, run_passes
 
 MAX_GRID_YZ = 65535
 INDENT = "    "
@@ -79,8 +78,11 @@ def _prelude(name: str) -> str:
 
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
-    """Return a kernel as CUDA C."""
-    kernel = promote_integers(insert_async_copies(coalesce_accesses(kernel) if kernel.vectors else kernel))
+    """Run `CUDA_PASSES` on a kernel and return it as CUDA C."""
+    return _print_kernel(run_passes(kernel, CUDA_PASSES))
+
+
+def _print_kernel(kernel: KernelIR) -> CudaKernel:
     w = Writer()
     w.line(f"// {kernel.title}")
     w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
