@@ -31,9 +31,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.ir_visitor import map_parts
 from autosched.lower.passes.number_accesses import number_accesses
-
-COPY_BYTES = (4, 8, 16)
-"""Sizes in bytes of one copy (``cp.async``)."""
+from autosched.lower.verify import COPY_BYTES
 
 _Bound = dict[str, Let | LetVector]
 
