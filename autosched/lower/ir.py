@@ -1,8 +1,9 @@
 """Kernel IR: a small typed tree of loops, allocations, barriers and stores.
 
-Index arithmetic is kept symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are
-explicit, one nest around each stage; barriers stand only between thread nests, as MAINLOOP loops stand only around
-them.
+Indices are symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are explicit, with
+one nest per stage. Barriers occur only between thread nests, and MAINLOOP loops only around them.
+
+To add a node, declare its fields and its `NodeFields` here, and print it in `autosched.codegen`.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from autosched.lang.expr import Scalar
 
 
 class Memory(Enum):
-    """Where a buffer lives."""
+    """The memory of a buffer."""
 
     GLOBAL = "global"
     SHARED = "shared"
     REGISTER = "register"
     PRIVATE = "private"
-    """Registers of each thread that outlive a thread nest."""
+    """Registers of each thread that live across thread nests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A flat array of ``count`` elements; with two ``halves``, one is written while the other is read, in turns."""
+    """A flat array of ``count`` elements; a double buffer has ``buffers == 2`` and twice the elements of one step."""
 
     name: str
     dtype: DType
@@ -39,7 +40,7 @@ class Buffer:
 
     @property
     def in_registers(self) -> bool:
-        """Whether every thread has the array for itself."""
+        """Whether each thread has its own copy of the array."""
         return self.memory in (Memory.REGISTER, Memory.PRIVATE)
 
 
@@ -84,7 +85,7 @@ class VarRef:
 
 @dataclass(frozen=True, slots=True)
 class IndexValue:
-    """An exact integer of at most 64 bits used as a value: converted to ``dtype``."""
+    """An exact integer of at most 64 bits, converted to ``dtype``."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",))
 
@@ -94,7 +95,7 @@ class IndexValue:
 
 @dataclass(frozen=True, slots=True)
 class BufferRead:
-    """One element of a buffer; ``site`` numbers the access within the kernel."""
+    """One element of a buffer; ``site`` is the number of the access in the kernel."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
 
@@ -133,7 +134,7 @@ class CompareIndex:
 
 @dataclass(frozen=True, slots=True)
 class VectorElement:
-    """One element of what `LetVector` binds."""
+    """One element of a vector bound by `LetVector`."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields()
 
@@ -146,7 +147,7 @@ Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | Vect
 
 
 class LoopRole(Enum):
-    """How a loop is run; MAINLOOP loops are serial, around thread loops: all threads of a block walk them together."""
+    """How a loop is executed. MAINLOOP loops are serial and around thread nests: uniform over the block."""
 
     BLOCK = "block"
     MAINLOOP = "stream"
@@ -161,13 +162,20 @@ class LoopRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops.
+    """``for name in [0, extent)``.
 
-    ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
-    greatest of them, or at 0 (both in host code only). ``few_points`` says that it and the loops inside are over so few
-    points of a thread that they may be written out, to join accesses; of a lane loop in host code, that no vectors are
-    to be formed of so few. An ``ordered`` MAINLOOP loop has iterations that read what earlier ones left in global
-    memory.
+    Attributes:
+        name: The loop variable.
+        extent: Number of iterations without bounds.
+        role: How the loop is executed.
+        body: The statements of an iteration.
+        axis: Block or thread axis; 0 is x.
+        depth: Number of serial loops around it.
+        comment: Comment in the generated code.
+        upper_bounds: Exclusive bounds of the variable; all of them apply. In host code only.
+        lower_bounds: First values of the variable; the greatest applies. In host code only.
+        few_points: Whether the loop may be unrolled to coalesce accesses; a lane loop in host code is not vectorised.
+        ordered: Whether iterations of a MAINLOOP loop read elements of global memory that earlier iterations wrote.
     """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("upper_bounds", "lower_bounds"), bodies=("body",))
@@ -187,7 +195,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Conditional statements; the condition is uniform over the block when ``uniform``."""
+    """Conditional statements; ``uniform`` if the condition has one value in all threads of a block."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields(values=("condition",), bodies=("then", "orelse"))
 
@@ -219,7 +227,7 @@ class LetIndex:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Declare an array that every thread has for itself: inside a thread nest, or (PRIVATE) around several."""
+    """Declare a per-thread array: inside a thread nest, or around several for PRIVATE memory."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields()
 
@@ -228,9 +236,10 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write one element; an ``asynchronous`` store of what was loaded may happen as late as the next such barrier.
+    """Write one element.
 
-    Where ``combine`` is an operator, the value is combined with what is there, by one atomic operation.
+    An ``asynchronous`` store of a loaded value completes before the next barrier that waits for copies. If ``combine``
+    is an operator, the store is an atomic update.
     """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(values=("value",), indices=("index",), sites=("site",))
@@ -245,7 +254,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class LetVector:
-    """Read ``length`` elements of a buffer in one access, from ``index`` on, which is a multiple of ``length``."""
+    """Read ``length`` elements of a buffer in one access; ``index`` is that of the first, a multiple of ``length``."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
 
@@ -258,7 +267,7 @@ class LetVector:
 
 @dataclass(frozen=True, slots=True)
 class StoreVector:
-    """Write as many elements as there are values in one access; ``index`` is a multiple of their number."""
+    """Write one element per value in one access; ``index`` is that of the first, a multiple of their number."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields(values=("values",), indices=("index",), sites=("site",))
 
@@ -271,7 +280,7 @@ class StoreVector:
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopy:
-    """Begin to copy ``length`` elements from global memory to shared memory, past registers (in CUDA code only).
+    """Start an async copy of ``length`` elements from global to shared memory (in CUDA code only).
 
     Both indices are multiples of ``length``.
     """
@@ -289,18 +298,18 @@ class AsyncCopy:
 
 @dataclass(frozen=True, slots=True)
 class WarpReduce:
-    """Lanes of one warp combine an element of a register array, and each then has what all of them had together.
+    """All-reduce of one register-array element over ``width`` neighbouring lanes of a warp (butterfly shuffle).
 
-    They are ``width`` neighbours in threadIdx.x, a power of two, and take part in every iteration of the loops around.
-    Pairs combine, at half the width first, then at half of that: equal operands, so that all lanes have equal results.
+    ``width`` is a power of two, and all lanes execute the statement. Pairs combine at distance ``width / 2``, then at
+    half of that, and so on. Both lanes of a pair have the same operands, so all lanes receive the same bits.
 
     Attributes:
         buffer: The array.
         index: The element.
-        op: Operator, as in `Op`; it commutes.
+        op: A commutative operator, as in `Op`.
         width: Number of lanes.
-        load_site: Number of the access that reads the element.
-        site: Number of the access that writes it.
+        load_site: Number of the access that loads the element.
+        site: Number of the access that stores it.
     """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("load_site", "site"))
@@ -315,7 +324,7 @@ class WarpReduce:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All threads of the block meet; with ``copies``, what they have begun to copy has arrived."""
+    """Synchronise all threads of the block, after their async copies if ``waits_for_copies``."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields()
 
@@ -324,7 +333,7 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A line for the reader of the generated code."""
+    """A comment in the generated code."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields()
 
@@ -396,7 +405,7 @@ Body = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class SharedSlot:
-    """A buffer at a byte offset of the memory it shares with others."""
+    """A buffer at a byte offset of the block's shared memory."""
 
     buffer: Buffer
     offset: int
@@ -406,12 +415,21 @@ class SharedSlot:
 class KernelIR:
     """One kernel, ready to print.
 
-    ``reads`` and ``writes`` are the global buffers passed as parameters (a buffer that is read and written is in
-    ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
-    gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer is to join
-    accesses to neighbouring elements (`autosched.lower.passes.coalesce_accesses`); the C printer leaves that to the
-    compiler. ``step_loops`` are loops around all blocks, from outer to inner: each iteration is a launch, to which its
-    number among all of them is passed as the scalar ``step``.
+    Attributes:
+        name: Name of the function.
+        title: Comment above it.
+        reads: Global buffers that are only read.
+        writes: Global buffers that are written, or read and written.
+        scalars: Scalar parameters.
+        grid_loops: Block loops from outer to inner as ``(name, extent)``.
+        block: Threads per block in x, y and z.
+        shared: Buffers in shared memory.
+        shared_bytes: Shared memory of a block.
+        body: The statements of a block.
+        site_depths: Number of serial loops around each access site.
+        vectors: Whether `autosched.lower.passes.coalesce_accesses` forms vector accesses.
+        step_loops: Loops around all blocks, from outer to inner as ``(name, extent)``; each iteration is a launch.
+        step: Name of the scalar parameter with the number of the launch.
     """
 
     name: str
@@ -431,7 +449,7 @@ class KernelIR:
 
     @property
     def launches(self) -> int:
-        """How often the kernel is launched, one launch after the other."""
+        """Number of consecutive launches of the kernel."""
         product = 1
         for _, n in self.step_loops:
             product *= n
@@ -439,7 +457,7 @@ class KernelIR:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether threads of a block write what others have read or written before a barrier."""
+        """Whether barriers order accesses of different threads to the same global memory."""
         return any(isinstance(s, For) and s.ordered for s in walk(self.body))
 
     @property

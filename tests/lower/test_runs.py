@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autosched.analysis.indices import index as ix
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.passes import condition_intervals as of
-from autosched.lower.passes.condition_intervals import Runs, answers, runs_of
+from autosched.lower.passes.condition_intervals import Runs, possible_outcomes, runs_of
 from autosched.lower.passes.partition_interior import interior_box
 
 KINDS = ("sign", "nonnegative", "split", "nonzero", "quotient")
@@ -41,7 +41,7 @@ def enumerated(c: CheckedIndex, extent: int) -> list[int]:
     """Return for each block the end of the run that begins with it, itself where it is undecided."""
     blocks = np.arange(extent)
     best = list(range(extent))
-    for way in answers(c, {"b": (blocks, blocks)}, (extent,)):
+    for way in possible_outcomes(c, {"b": (blocks, blocks)}, (extent,)):
         for b in range(extent):
             end = b
             while end < extent and way.yes[end] and way.value[end] == way.value[b]:
