@@ -1,4 +1,4 @@
-"""Kernel IR as C with OpenMP: blocks become a parallel loop, thread loops inner loops that the compiler vectorises."""
+"""Kernel IR as C with OpenMP: a parallel loop over blocks, and lane loops that the compiler vectorises."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ _HINTS = {Hint.ONE_BY_ONE: "ONE_BY_ONE", Hint.CARRIES_DEPENDENCE: MARKER}
 class CSource:
     """A whole pipeline as one C file with the entry ``void as_run(void* const* arrays, void* const* scalars)``.
 
-    ``arrays`` names the buffers whose addresses are passed, in order; ``scalars`` the parameters with their types, each
-    passed by address.
+    Attributes:
+        text: The file.
+        arrays: Names of the buffers whose addresses are passed, in order.
+        scalars: Names and types of the scalar parameters, which are passed by address, in order.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Texts that generated kernels start with."""
+"""The prelude: definitions at the beginning of generated code."""
 
 from autosched.codegen.prelude.literals import float_literal, int_literal
 from autosched.codegen.prelude.scalar import (

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices.index import Index, substitute
@@ -37,7 +38,6 @@ from autosched.lower.ir import (
     walk,
 )
 from autosched.lower.ir_queries import kernel_names, names_used
-from autosched.lower.ir_visitor import Node
 from autosched.lower.passes.cpu.boolean_index import BooleanIndices
 from autosched.lower.passes.cpu.distribute_lane_loop import (
     is_gather,
@@ -52,6 +52,8 @@ from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_sc
 from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
 from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
 from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
+
+AnyStmt = TypeVar("AnyStmt", bound=Stmt)
 
 
 def lower_thread_nests(kernel: KernelIR, *, guarded: bool = True) -> KernelIR:
@@ -97,7 +99,7 @@ class _NestLowering:
         then = self.statements(s.then)
         return replace(condition, then=then, orelse=self.statements(s.orelse))
 
-    def _hidden(self, s: Node) -> Node:
+    def _hidden(self, s: AnyStmt) -> AnyStmt:
         """Return a statement with the ranges of its boolean indices hidden."""
         if not self._guarded:
             return s
