@@ -485,24 +485,26 @@ def walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
 def walk_values(value: Value) -> Iterator[Value]:
     """Yield a value and its operands."""
     yield value
-    for operand in values_of(value):
-        yield from walk_values(operand)
+    if value.FIELDS.values:
+        for operand in values_of(value):
+            yield from walk_values(operand)
 
 
 def values_of(node: Stmt | Value) -> tuple[Value, ...]:
     """Return the values that a statement computes, without those of inner statements, or the operands of a value."""
-    return _parts(node, node.FIELDS.values)
+    names = node.FIELDS.values
+    return _parts(node, names) if names else ()
 
 
 def indices_of(node: Stmt | Value) -> tuple[Index, ...]:
     """Return the indices of a node, without those of its values and inner statements."""
-    return _parts(node, node.FIELDS.indices)
+    names = node.FIELDS.indices
+    return _parts(node, names) if names else ()
 
 
 def _parts(node: Stmt | Value, names: tuple[str, ...]) -> tuple[Any, ...]:
-    if not names:
-        return ()
+    if len(names) == 1:
+        part = getattr(node, names[0])
+        return part if isinstance(part, tuple) else (part,)
     parts = [getattr(node, name) for name in names]
-    if len(parts) == 1:
-        return parts[0] if isinstance(parts[0], tuple) else (parts[0],)
     return tuple(p for part in parts for p in (part if isinstance(part, tuple) else (part,)))

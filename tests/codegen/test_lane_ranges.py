@@ -89,7 +89,7 @@ def test_a_clamped_row_gets_a_loop_without_clamps() -> None:
 
 def test_an_end_that_was_there_stays() -> None:
     end = ix.sub(30, ix.scale(Y, 3))
-    loop = loop_of(ix.maximum(ix.sub(T, 4), 0), limits=(end,))
+    loop = loop_of(ix.maximum(ix.sub(T, 4), 0), upper_bounds=(end,))
     parts = split_at_clamps(loop)
     assert len(parts) == 2
     same(loop, parts)

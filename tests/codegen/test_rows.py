@@ -174,8 +174,8 @@ def test_branches_stay() -> None:
 
 
 def test_lanes_that_end_differently_in_different_rows_stay() -> None:
-    assert together(4, lanes(*stencil(5), limits=(ix.add(Y, 4),))) is None
-    assert together(4, lanes(*stencil(5), limits=(9,))) is not None
+    assert together(4, lanes(*stencil(5), upper_bounds=(ix.add(Y, 4),))) is None
+    assert together(4, lanes(*stencil(5), upper_bounds=(9,))) is not None
 
 
 def test_addresses_that_follow_from_data_stay() -> None:

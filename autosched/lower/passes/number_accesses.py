@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from autosched.lower.ir import For, LoopRole, Stmt, Value
 from autosched.lower.ir_visitor import map_parts
 
@@ -12,25 +14,30 @@ def number_accesses(body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], tuple[int
     Returns:
         The statements, and for each site the number of serial loops around it.
     """
-    depths: list[int] = []
+    numbering = _Numbering()
+    return numbering.statements(body), tuple(numbering.depths)
 
-    def site(depth: int) -> int:
-        depths.append(depth)
-        return len(depths) - 1
 
-    def value(v: Value, depth: int) -> Value:
-        return map_parts(v, values=lambda a: value(a, depth), sites=lambda _: site(depth))
+@dataclass
+class _Numbering:
+    """Numbers accesses in order; ``depth`` is the number of serial loops around the current statement."""
 
-    def statements(body: tuple[Stmt, ...], depth: int) -> tuple[Stmt, ...]:
-        return tuple([statement(s, depth) for s in body])
+    depths: list[int] = field(default_factory=list)
+    depth: int = 0
 
-    def statement(s: Stmt, depth: int) -> Stmt:
-        inner = depth + (isinstance(s, For) and s.role is not LoopRole.THREAD)
-        return map_parts(
-            s,
-            values=lambda v: value(v, depth),
-            sites=lambda _: site(depth),
-            bodies=lambda body: statements(body, inner),
-        )
+    def statements(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple([self._statement(s) for s in body])
 
-    return statements(body, 0), tuple(depths)
+    def _statement(self, s: Stmt) -> Stmt:
+        is_serial = isinstance(s, For) and s.role is not LoopRole.THREAD
+        self.depth += is_serial
+        numbered = map_parts(s, values=self._value, sites=self._site, bodies=self.statements)
+        self.depth -= is_serial
+        return numbered
+
+    def _value(self, v: Value) -> Value:
+        return map_parts(v, values=self._value, sites=self._site)
+
+    def _site(self, _: int) -> int:
+        self.depths.append(self.depth)
+        return len(self.depths) - 1
