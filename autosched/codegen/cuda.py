@@ -227,7 +227,7 @@ class _Printer:
             self.is_unrolled = True
         elif self.is_boundary and outer and any(isinstance(inner, If) for inner in walk(s.body)):
             # In unrolled code, guards prevent the scheduling of loads. Boundary blocks would then determine the
-            # registers of all blocks, and NVRTC may take a minute.
+            # registers of all blocks, and NVRTC would take very long.
             self.w.line("ROLLED")
         kind = counter_type(s.extent)
         self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")

@@ -52,8 +52,8 @@ def run_passes(kernel: KernelIR, passes: Sequence[KernelPass], *, check: bool = 
     Args:
         kernel: A verified kernel.
         passes: `CUDA_PASSES` or `CPU_PASSES`.
-        check: Whether `verify` runs after each pass, as in tests. It takes about as long as the passes themselves, so
-            lowering checks only what `lower_kernel` and `coalesce_accesses` return.
+        check: Whether `verify` runs after each pass, as in tests. Otherwise only the results of `lower_kernel` and
+            `coalesce_accesses` are verified, because a search lowers thousands of kernels.
 
     Raises:
         CompileError: An internal error: a pass violated an invariant of the IR.

@@ -1,4 +1,4 @@
-"""Runs of blocks with one answer: as an enumeration finds them, and for any number of blocks."""
+"""Runs of blocks with one outcome: the same as by enumeration, for any number of blocks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_clamp_over_many_blocks() -> None:
     assert interior_box([before, beyond], (("b", LONG),)) == {"b": (1, LONG - 3)}
 
 
-def test_answers_that_change_too_often_are_left_undecided() -> None:
+def test_outcomes_that_change_too_often_are_undecided() -> None:
     """Each row of 96 blocks has one quotient: no run is worth a body of its own, and not all can be listed."""
     at = ix.add(ix.scale(ix.var("b", 0, LONG - 1), 32), ix.var("t", 0, 31))
     found = runs_of(CheckedIndex("quotient", at, 96 * 32), "b", LONG)
