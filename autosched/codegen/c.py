@@ -18,9 +18,9 @@ from autosched.lower.ir import (
     Hint,
     If,
     KernelIR,
+    LocalScope,
     LoopRole,
     ScatterChoice,
-    Scope,
     Stmt,
     WarpReduce,
 )
@@ -165,7 +165,7 @@ class _Printer:
                     self._loop(s)
                 case If():
                     self._if(s)
-                case Scope():
+                case LocalScope():
                     self.w.open("{")
                     self.statements(s.body)
                     self.w.close()

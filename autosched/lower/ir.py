@@ -341,7 +341,7 @@ class Comment:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class LocalScope:
     """Statements whose names are local to them, in lowered C code."""
 
     FIELDS: ClassVar[NodeFields] = NodeFields(bodies=("body",))
@@ -395,7 +395,7 @@ Stmt = (
     | WarpReduce
     | Barrier
     | Comment
-    | Scope
+    | LocalScope
     | ScatterChoice
     | CompilerHint
 )

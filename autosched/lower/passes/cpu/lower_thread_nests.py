@@ -29,9 +29,9 @@ from autosched.lower.ir import (
     If,
     KernelIR,
     LetIndex,
+    LocalScope,
     LoopRole,
     ScatterChoice,
-    Scope,
     Stmt,
     Store,
     WarpReduce,
@@ -108,9 +108,9 @@ class _NestLowering:
 
     def _loop(self, s: For) -> Body:
         if s.role is LoopRole.THREAD and s.extent == 1:
-            return (Scope(self.statements(s.body)),)
+            return (LocalScope(self.statements(s.body)),)
         if s.role is LoopRole.THREAD and s.axis == 0:
-            return tuple(Scope(self._pieces(scope)) for scope in strip_mine(s, self._namer))
+            return tuple(LocalScope(self._pieces(scope)) for scope in strip_mine(s, self._namer))
         if s.role is LoopRole.THREAD and (rows := self._jammed_thread_rows(s)):
             return self._loop_around_lanes(rows)
         before, s, hints = self._with_kept_values(s)
