@@ -17,7 +17,8 @@ BESIDE = ("featurize", "search", "model", "random_pipelines")
 SCRIPTS = ROOT / "scripts"
 
 ADJECTIVES = {
-    "batched", "compile_only", "compiled", "interleaved", "learned", "measured", "pinned", "ragged", "scheduled", "simulated",
+    "batched", "compile_only", "compiled", "interleaved", "learned", "measured", "pinned", "ragged", "scheduled",
+    "simulated",
 }  # fmt: skip
 """Adjectives of the field that a module may be named by."""
 NOUNS_IN_ED = {"seed", "speed", "need", "embed"}

@@ -1,28 +1,21 @@
-"""Division by a constant: which C expression gives exactly the quotient, at the least cost.
+"""Division by a constant: the cheapest C expression with the exact quotient.
 
 Integers
 --------
-The compilers replace the division by a multiplication themselves. Floor division by a power of two is printed as a
-shift and its remainder as a mask, which they do not find under the rounding.
+Compilers replace the division by a multiplication themselves. Floor division by a power of two is printed as a shift,
+and its remainder as a mask, because compilers do not derive these from the rounded division.
 
 Float32
 -------
-An IEEE division is a long way on a GPU. Three forms replace or keep it:
+An IEEE division is expensive on a GPU. There are three forms:
 
 * `x * r`, r = 1 / c, for a power of two: product and quotient are the same real number, rounded once.
 * `as_div_const_f32(x, c, r)`, r the float32 nearest to 1 / c, for every other c with 2**-100 <= abs(c) <= 2**100.
 * `x / c` for the rest: zero, infinity, NaN, subnormal and extreme numbers.
 
-SASS instructions for sm_90 that `o[i] = x[i] / 3.0f` has more than `o[i] = x[i]` (NVRTC 13.5, counted in the output of
-nvdisasm 13.1 without the NOPs that pad it):
-
-    divisions in the kernel                     1      8
-    x / 3.0f                                  110    209    of these 85 a subroutine that the divisions share
-    as_div_const_f32                           20    139
-
-Executed for an ordinary dividend are 11, one at a quarter of the rate, and 9. The subroutine is a call, around which
-`x / 3.0f` also keeps the compiler from loading ahead. On a CPU the prelude divides: AVX-512 (Zen 4) takes 0.10 ns an
-element in the first-level cache, and 0.29 ns or, where gcc finds no vector form, 0.8 ns the other way.
+`x / 3.0f` compiles to many more SASS instructions than `as_div_const_f32`, among them a call of a subroutine. The call
+also prevents the compiler from moving loads across it. On a CPU the prelude divides: vector divisions are faster there
+than the correction.
 
 Proof that as_div_const_f32 is exact
 ------------------------------------
@@ -84,7 +77,7 @@ _LARGEST_EXPONENT = 100  # of a divisor for as_div_const_f32
 
 
 class DivisionMethod(Enum):
-    """How a division by a constant is printed."""
+    """Form of a division by a constant."""
 
     MULTIPLY = "multiply"
     RECIPROCAL = "reciprocal"
@@ -93,13 +86,13 @@ class DivisionMethod(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConstantDivision:
-    """A division by a floating-point constant, ready to be printed.
+    """A division by a floating-point constant.
 
     Attributes:
-        method: The expression's form.
+        method: Form of the expression.
         divisor: The constant, rounded to the type.
-        reciprocal: Its reciprocal, rounded to the type; 0 where none is used.
-        dtype: The type it is computed in: float32 or float64.
+        reciprocal: Its reciprocal, rounded to the type; 0 if unused.
+        dtype: Type of the operation: float32 or float64.
     """
 
     method: DivisionMethod
@@ -124,12 +117,12 @@ class ConstantDivision:
 
 
 def constant_division(divisor: float, dtype: DType) -> ConstantDivision:
-    """Decide how a division by a constant is printed; the result is always the IEEE quotient.
+    """Return the form of a division by a constant; the result is always the IEEE quotient.
 
     Args:
         divisor: The constant; it is rounded to the type.
-        dtype: A floating-point type. A float16 quotient is the float32 one rounded once more, which is exact, as
-            float32 has twice its digits and two more; the caller rounds.
+        dtype: A floating-point type. For float16 the caller rounds the float32 quotient once more. This is exact,
+            because float32 has more than twice the digits.
 
     >>> constant_division(4.0, float32).text("x")
     '(x * 0.25f)'
@@ -190,5 +183,5 @@ def _is_power_of_two(value: int) -> bool:
 
 
 def _reciprocal_f32(c: float) -> np.float32:
-    """Return 1 / c correctly rounded; numpy divides as IEEE says."""
+    """Return 1 / c correctly rounded, by an IEEE division of numpy."""
     return np.float32(1) / np.float32(c)

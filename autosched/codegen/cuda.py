@@ -12,11 +12,11 @@ from autosched.codegen.statements import Writer, condition_text, simple_statemen
 from autosched.codegen.warp_reduce import WARP, print_shuffle
 from autosched.lang.dtypes import DType, int32
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt, WarpReduce, walk
-from autosched.lower.passes.coalesce_accesses import coalesce_accesses, vector_bytes
-from autosched.lower.passes.insert_async_copies import insert_async_copies
-from autosched.lower.passes.promote_integers import promote_integers
+from autosched.lower.passes.coalesce_accesses import vector_bytes
+from autosched.lower.pipelines import CUDA_PASSES, run_passes
 
 MAX_GRID_YZ = 65535
+"""Largest extent of the launch grid in y and z."""
 INDENT = "    "
 
 
@@ -24,7 +24,7 @@ INDENT = "    "
 class KernelParam:
     """A parameter of a generated kernel: kind ``in``, ``out`` (also read and written), ``scalar`` or ``step``.
 
-    The address of an array is a multiple of ``aligned`` bytes, if that is more than an element has.
+    ``aligned`` is the required alignment of an array in bytes, where it is more than that of an element.
     """
 
     kind: str
@@ -36,10 +36,18 @@ class KernelParam:
 
 @dataclass(frozen=True, slots=True)
 class CudaKernel:
-    """A kernel's text and how it is launched. ``body`` uses only the macros of the prelude.
+    """A kernel's text and its launch configuration.
 
-    It is launched ``launches`` times, one after the other, each time with its number as the parameter ``step`` (of kind
-    ``step``); ``is_ordered`` says whether barriers order what threads of a block write to the same memory.
+    Attributes:
+        name: Name of the function.
+        body: Text that uses only the macros of the prelude.
+        params: Parameters in order.
+        grid: Blocks in x, y and z.
+        block: Threads per block in x, y and z.
+        shared_bytes: Shared memory of a block.
+        site_depths: Number of serial loops around each access site.
+        launches: Number of consecutive launches; the parameter of kind ``step`` is the number of the launch.
+        is_ordered: Whether barriers order accesses of different threads to the same global memory.
     """
 
     name: str
@@ -64,10 +72,10 @@ def _with_preludes(body: str) -> str:
 
 
 def cuda_prelude(body: str | None = None) -> str:
-    """Return the macros of generated code as they are under NVRTC.
+    """Return the macros of generated code for NVRTC.
 
     Args:
-        body: The code; most has no use for shuffles and does without theirs. All macros if left out.
+        body: The code; macros of shuffles are left out if it has none. All macros if None.
     """
     shuffles = "" if body is not None and "SHUFFLE(" not in body else _prelude("shuffles.h")
     return _prelude("cuda.h") + shuffles
@@ -79,8 +87,11 @@ def _prelude(name: str) -> str:
 
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
-    """Return a kernel as CUDA C."""
-    kernel = promote_integers(insert_async_copies(coalesce_accesses(kernel) if kernel.vectors else kernel))
+    """Run `CUDA_PASSES` on a kernel and return it as CUDA C."""
+    return _print_kernel(run_passes(kernel, CUDA_PASSES))
+
+
+def _print_kernel(kernel: KernelIR) -> CudaKernel:
     w = Writer()
     w.line(f"// {kernel.title}")
     w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
@@ -110,7 +121,7 @@ def print_cuda(kernel: KernelIR) -> CudaKernel:
 
 
 def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
-    """Return a kernel's parameters in order: arrays read, arrays written, scalars."""
+    """Return a kernel's parameters in order: arrays read, arrays written, scalars, number of the launch."""
     aligned = vector_bytes(kernel.body)
     return (
         *(KernelParam("in", b.name, b.dtype, b.count, aligned.get(b.name, 1)) for b in kernel.reads),
@@ -121,7 +132,7 @@ def kernel_params(kernel: KernelIR) -> tuple[KernelParam, ...]:
 
 
 def step_lines(kernel: KernelIR) -> list[str]:
-    """Return the lines that recover the loops over steps from the number of the launch."""
+    """Return the lines that compute the variables of step loops from the number of the launch."""
     lines: list[str] = []
     inner = 1
     for name, n in reversed([loop for loop in kernel.step_loops if loop[1] > 1]):
@@ -133,14 +144,14 @@ def step_lines(kernel: KernelIR) -> list[str]:
 
 
 def scalar_type(d: DType) -> str:
-    """Return the C type in which a scalar parameter is passed (a float16 as a float)."""
+    """Return the C type of a scalar parameter (float for float16)."""
     return local_type(d)
 
 
 def grid_mapping(loops: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int, int], list[str]]:
-    """Return the launch grid and the lines that recover each block loop from blockIdx.
+    """Return the launch grid and the lines that compute the variable of each block loop from blockIdx.
 
-    Up to three loops map to x (innermost), y and z; more, or too long ones, are flattened into x.
+    Up to three loops map to x (innermost), y and z. More loops, or loops beyond `MAX_GRID_YZ`, are flattened into x.
     """
     real = [(name, n) for name, n in loops if n > 1]
     sizes = [n for _, n in reversed(real)] + [1] * (3 - len(real))
@@ -163,9 +174,9 @@ class _Printer:
     def __init__(self, kernel: KernelIR, writer: Writer) -> None:
         self.kernel = kernel
         self.w = writer
-        self.whole = True  # whether all threads of the block take part in the nest at hand
-        self.border = False  # whether only blocks at a border run the statements at hand
-        self.written_out = False  # whether they are inside a loop that is written out
+        self.has_all_threads = True  # whether all threads of the block execute the current nest
+        self.is_boundary = False  # whether only boundary blocks execute the current statements
+        self.is_unrolled = False  # whether these are inside an unrolled loop
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
         for s in body:
@@ -180,14 +191,14 @@ class _Printer:
                     self.w.line("WAIT_FOR_COPIES();")
                     self.w.line("BARRIER();")
                 case WarpReduce():
-                    print_shuffle(s, self.w, whole_warps=self.whole and self.kernel.threads % WARP == 0)
+                    print_shuffle(s, self.w, whole_warps=self.has_all_threads and self.kernel.threads % WARP == 0)
                 case _:
                     line = simple_statement(s)
                     assert line is not None, s
                     self.w.line(line)
 
     def _threads(self, s: For) -> None:
-        """Print the thread loops of a nest: the hardware runs them, lanes beyond an extent sit out."""
+        """Print the thread loops of a nest; a guard excludes threads beyond an extent."""
         self.w.open("{")
         guards: list[str] = []
         body: tuple[Stmt, ...] = (s,)
@@ -201,7 +212,7 @@ class _Printer:
             else:
                 guards.append(f"threadIdx.{axis} == 0")
             body = loop.body
-        self.whole = not guards
+        self.has_all_threads = not guards
         if guards:
             self.w.open(f"if ({' && '.join(guards)}) {{")
         self.statements(body)
@@ -210,28 +221,28 @@ class _Printer:
         self.w.close()
 
     def _serial(self, s: For) -> None:
-        outer = self.written_out
+        outer = self.is_unrolled
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
-            self.written_out = True
-        elif self.border and outer and any(isinstance(inner, If) for inner in walk(s.body)):
-            # Written out once for each point, guards would keep loads where they are; the registers of all blocks would
-            # be those of these few, and compiling take up to a minute.
+            self.is_unrolled = True
+        elif self.is_boundary and outer and any(isinstance(inner, If) for inner in walk(s.body)):
+            # In unrolled code, guards prevent the scheduling of loads. Boundary blocks would then determine the
+            # registers of all blocks, and NVRTC would take very long.
             self.w.line("ROLLED")
         kind = counter_type(s.extent)
         self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         self.w.line(f"ITER({s.depth}, {s.name});")
         self.statements(s.body)
-        self.written_out = outer
+        self.is_unrolled = outer
         self.w.close()
 
     def _if(self, s: If) -> None:
-        has_border = bool(s.orelse) and s.uniform
-        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if has_border else ""))
+        is_partitioned = bool(s.orelse) and s.uniform
+        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if is_partitioned else ""))
         self.statements(s.then)
         if s.orelse:
             self.w.between("} else {")
-            outer, self.border = self.border, self.border or has_border
+            outer, self.is_boundary = self.is_boundary, self.is_boundary or is_partitioned
             self.statements(s.orelse)
-            self.border = outer
+            self.is_boundary = outer
         self.w.close()

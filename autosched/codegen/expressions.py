@@ -19,7 +19,7 @@ C_TYPE = {
     "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
     "float16": "unsigned short", "float32": "float", "float64": "double",
 }  # fmt: skip
-"""Type of a value; a float16 travels as its bits."""
+"""C type of each element type; float16 is passed as its bits."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
@@ -29,34 +29,34 @@ _INT_LIMIT = (1 << 31) - 1
 
 
 def storage_type(d: DType) -> str:
-    """Return the C type of an array element; of a truth value, that of its byte: gcc 12 forms no vectors of bools."""
+    """Return the C type of an array element; a byte for bool, which gcc 12 does not vectorise."""
     return C_TYPE["uint8" if d == bool_ else d.name]
 
 
 def local_type(d: DType) -> str:
-    """Return the C type of a scalar variable: a float16 is held as the float it equals."""
+    """Return the C type of a scalar variable; float for float16, with the same value."""
     return "float" if d == float16 else C_TYPE[d.name]
 
 
 def counter_type(most: int) -> str:
-    """Return the C type of a loop variable that goes up to a number."""
+    """Return the C type of a loop variable with values up to ``most``."""
     return C_TYPE["int32" if most <= _INT_LIMIT else "int64"]
 
 
 def is_wide(e: ix.Index) -> bool:
-    """Whether an index needs 64-bit arithmetic somewhere on the way."""
+    """Whether an index or a part of it needs 64-bit arithmetic."""
     if not isinstance(e, ix.Affine):
         return abs(e) > _INT_LIMIT
     if any(is_wide(a) for t, _ in e.terms if isinstance(t, ix.Atom) for a in t.args):
         return True
-    if e.const == 0 and [c for _, c in e.terms] == [1]:  # nothing is worked out: the least 32-bit number, too, fits
+    if e.const == 0 and [c for _, c in e.terms] == [1]:  # no arithmetic: the least 32-bit number fits too
         lo, hi = e.interval
         return lo < -_INT_LIMIT - 1 or hi > _INT_LIMIT
     return abs(e.const) + sum(abs(c) * max(map(abs, t.interval)) for t, c in e.terms) > _INT_LIMIT
 
 
 def index_text(e: ix.Index, wide: bool | None = None) -> str:
-    """Return an index as C text, an operand of ``+`` at most."""
+    """Return an index as C text that may be an operand of ``+``."""
     wide = is_wide(e) if wide is None else wide
     if not isinstance(e, ix.Affine):
         return f"{e}LL" if wide else str(e)
@@ -74,7 +74,7 @@ def index_text(e: ix.Index, wide: bool | None = None) -> str:
 
 
 def extreme_text(kind: str, indices: Sequence[ix.Index]) -> str:
-    """Return the ``min`` or ``max`` of indices as C text, in 64 bits where one of them needs these."""
+    """Return the ``min`` or ``max`` of indices as C text, in 64 bits if one of them needs it."""
     wide = any(map(is_wide, indices))
     text, *others = [index_text(e, wide) for e in indices]
     for other in others:
@@ -127,7 +127,7 @@ def literal(value: Scalar, d: DType) -> str:
 
 
 def value_text(v: Value) -> str:
-    """Return a value as C text that can stand as an operand anywhere."""
+    """Return a value as C text that may be an operand of any operator."""
     match v:
         case ConstValue():
             return literal(v.value, v.dtype)
@@ -145,7 +145,7 @@ def value_text(v: Value) -> str:
             return f"({index_text(v.a, wide)} {_INFIX[v.op]} {index_text(v.b, wide)})"
         case Op():
             return _op_text(v)
-    raise CompileError(f"no C text for {type(v).__name__}")
+    raise CompileError(f"internal error: the printer does not support values of type {type(v).__name__}")
 
 
 def _loaded(element: str, d: DType) -> str:
@@ -195,7 +195,7 @@ def _op_text(v: Op) -> str:
     if v.dtype == bool_ and operand.kind == "b" and v.name in ("and", "or", "xor", "eq", "ne", "not"):
         if v.name == "not":
             return f"(!{args[0]})"
-        symbol = "!=" if v.name == "xor" else _INFIX[v.name]  # not && and ||, which may keep gcc from forming vectors
+        symbol = "!=" if v.name == "xor" else _INFIX[v.name]  # && and || may prevent vectorisation by gcc
         return f"({args[0]} {symbol} {args[1]})"
     if v.dtype == bool_:
         return f"({args[0]} {_INFIX[v.name]} {args[1]})"
@@ -256,7 +256,7 @@ def _int_op(v: Op, args: list[str]) -> str:
         case "and" | "or" | "xor":
             return f"(({C_TYPE[d.name]})({args[0]} {_INFIX[v.name]} {args[1]}))"
         case "floordiv" | "mod" if (log2 := _log2(v.args[1])) is not None:
-            # as in indices; compilers find shift and mask under the rounding only where a number is never negative
+            # As in indices: compilers form shift and mask themselves only for numbers that are never negative.
             text = f"{args[0]} >> {log2}" if v.name == "floordiv" else f"{args[0]} & {literal((1 << log2) - 1, d)}"
             return f"(({C_TYPE[d.name]})({text}))"
         case "hash_u32":

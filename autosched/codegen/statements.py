@@ -1,4 +1,4 @@
-"""Statements that CUDA and C print the same way, and the writer both printers fill."""
+"""Statements with the same text in CUDA and C, and the writer of both printers."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class Writer:
         self.lines.append("    " * self._level + text if text else "")
 
     def open(self, text: str) -> None:
-        """Add a line and indent what follows."""
+        """Add a line and indent the following lines."""
         self.line(text)
         self._level += 1
 
     def close(self, text: str = "}") -> None:
-        """Go one level back and add a closing line."""
+        """Reduce the indentation by one level and add a closing line."""
         self._level -= 1
         self.line(text)
 
     def between(self, text: str) -> None:
-        """Add a line one level back and go on indented."""
+        """Add a line between two indented blocks."""
         self.close(text)
         self._level += 1
 
     def text(self) -> str:
-        """Return everything written."""
+        """Return all lines."""
         return "\n".join(self.lines) + "\n"
 
 
@@ -84,7 +84,7 @@ def simple_statement(s: Stmt) -> str | None:
 
 
 def _combined_type(s: Store) -> str:
-    """Return the type as which an element is combined: sums of signed integers wrap around."""
+    """Return the C type of an atomic update; unsigned for sums of int32, which wrap around."""
     return storage_type(uint32 if s.combine == "add" and s.buffer.dtype == int32 else s.buffer.dtype)
 
 
@@ -99,7 +99,7 @@ def condition_text(s: If) -> str:
 
 
 def strip_parentheses(text: str) -> str:
-    """Drop one pair of parentheses that encloses a whole expression."""
+    """Remove one pair of parentheses around a whole expression."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

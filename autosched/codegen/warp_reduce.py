@@ -1,4 +1,4 @@
-"""Lanes that combine what they have: shuffles in CUDA, loops over a row of lanes in C, in one order."""
+"""Warp reductions: shuffles in CUDA, loops over a row of lanes in C, with the same order of operations."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ALL_LANES = "0xffffffffu"
 
 
 def print_shuffle(s: WarpReduce, w: Writer, *, whole_warps: bool) -> None:
-    """Print a shuffle as CUDA C.
+    """Print a warp reduction as CUDA C.
 
     Args:
         s: The statement.
-        w: What is written to.
-        whole_warps: Whether all threads of the block take part, and warps are full.
+        w: The writer.
+        whole_warps: Whether all threads of the block execute it, in full warps.
     """
     t, b = storage_type(s.buffer.dtype), s.buffer
     lanes = ALL_LANES if whole_warps or s.width == WARP else f"LANES({s.width}u)"
@@ -32,7 +32,7 @@ def print_shuffle(s: WarpReduce, w: Writer, *, whole_warps: bool) -> None:
 
 
 def print_lane_loop_reduce(s: WarpReduce, w: Writer) -> None:
-    """Print a shuffle as C for all lanes of a row, whose elements lie side by side from ``s.index`` on."""
+    """Print a warp reduction as C for all lanes of a row; ``s.index`` is the first of their contiguous elements."""
     t, b, first = storage_type(s.buffer.dtype), s.buffer, index_text(s.index)
     at = "" if first == "0" else f"{first} + "
     w.open(f"for (int as_distance = {s.width // 2}; as_distance > 0; as_distance /= 2) {{  // {s.width} lanes")

@@ -1,8 +1,9 @@
 """Kernel IR: a small typed tree of loops, allocations, barriers and stores.
 
-Index arithmetic is kept symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are
-explicit, one nest around each stage; barriers stand only between thread nests, as MAINLOOP loops stand only around
-them.
+Indices are symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are explicit, with
+one nest per stage. Barriers occur only between thread nests, and MAINLOOP loops only around them.
+
+To add a node, declare its fields and its `NodeFields` here, and print it in `autosched.codegen`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, ClassVar
 
 from autosched.analysis.indices.index import Index
 from autosched.lang.dtypes import DType
@@ -17,18 +19,18 @@ from autosched.lang.expr import Scalar
 
 
 class Memory(Enum):
-    """Where a buffer lives."""
+    """The memory of a buffer."""
 
     GLOBAL = "global"
     SHARED = "shared"
     REGISTER = "register"
     PRIVATE = "private"
-    """Registers of each thread that outlive a thread nest."""
+    """Registers of each thread that live across thread nests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A flat array of ``count`` elements; with two ``halves``, one is written while the other is read, in turns."""
+    """A flat array of ``count`` elements; a double buffer has ``buffers == 2`` and twice the elements of one step."""
 
     name: str
     dtype: DType
@@ -38,13 +40,34 @@ class Buffer:
 
     @property
     def in_registers(self) -> bool:
-        """Whether every thread has the array for itself."""
+        """Whether each thread has its own copy of the array."""
         return self.memory in (Memory.REGISTER, Memory.PRIVATE)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFields:
+    """Names of the fields that hold parts of a node, each in order of execution.
+
+    All generic code (`walk`, `autosched.lower.ir_visitor`, `autosched.lower.ir_queries`) follows from these names.
+
+    Attributes:
+        values: Fields with a value or a tuple of values.
+        indices: Fields with an index or a tuple of indices.
+        bodies: Fields with a tuple of statements.
+        sites: Fields with the number of an access.
+    """
+
+    values: tuple[str, ...] = ()
+    indices: tuple[str, ...] = ()
+    bodies: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConstValue:
     """A literal."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     value: Scalar
     dtype: DType
@@ -54,13 +77,17 @@ class ConstValue:
 class VarRef:
     """A scalar bound by `Let`, or a scalar parameter of the kernel."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields()
+
     name: str
     dtype: DType
 
 
 @dataclass(frozen=True, slots=True)
 class IndexValue:
-    """An exact integer of at most 64 bits used as a value: converted to ``dtype``."""
+    """An exact integer of at most 64 bits, converted to ``dtype``."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",))
 
     index: Index
     dtype: DType
@@ -68,7 +95,9 @@ class IndexValue:
 
 @dataclass(frozen=True, slots=True)
 class BufferRead:
-    """One element of a buffer; ``site`` numbers the access within the kernel."""
+    """One element of a buffer; ``site`` is the number of the access in the kernel."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
 
     buffer: Buffer
     index: Index
@@ -84,6 +113,8 @@ class BufferRead:
 class Op:
     """A typed operation. ``name`` is an operator of the language, ``cast``, ``select`` or a scalar function."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("args",))
+
     name: str
     args: tuple[Value, ...]
     dtype: DType
@@ -93,6 +124,8 @@ class Op:
 class CompareIndex:
     """A comparison of two exact integers (``lt``, ``le``, ``gt``, ``ge``, ``eq``, ``ne``)."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("a", "b"))
+
     op: str
     a: Index
     b: Index
@@ -101,7 +134,9 @@ class CompareIndex:
 
 @dataclass(frozen=True, slots=True)
 class VectorElement:
-    """One element of what `LetVector` binds."""
+    """One element of a vector bound by `LetVector`."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     vector: str
     number: int
@@ -112,25 +147,38 @@ Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | Vect
 
 
 class LoopRole(Enum):
-    """How a loop is run; MAINLOOP loops are serial, around thread loops: all threads of a block walk them together."""
+    """How a loop is executed. MAINLOOP loops are serial and around thread nests: uniform over the block."""
 
     BLOCK = "block"
     MAINLOOP = "stream"
     THREAD = "thread"
     SERIAL = "serial"
     UNROLLED = "unrolled"
+    LANES = "lanes"
+    """A lane loop of lowered C code."""
+    VECTOR = "vector"
+    """A lane loop of lowered C code that is vectorised with ``omp simd``."""
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """``for name in [0, extent)``; ``axis`` is the block or thread axis (0 is x), ``depth`` counts serial loops.
+    """``for name in [0, extent)``.
 
-    ``limits`` end the loop earlier: it runs while ``name`` is below each of them; ``starts`` begin it later, at the
-    greatest of them, or at 0 (both in host code only). ``few_points`` says that it and the loops inside are over so few
-    points of a thread that they may be written out, to join accesses; of a lane loop in host code, that no vectors are
-    to be formed of so few. An ``ordered`` MAINLOOP loop has iterations that read what earlier ones left in global
-    memory.
+    Attributes:
+        name: The loop variable.
+        extent: Number of iterations without bounds.
+        role: How the loop is executed.
+        body: The statements of an iteration.
+        axis: Block or thread axis; 0 is x.
+        depth: Number of serial loops around it.
+        comment: Comment in the generated code.
+        upper_bounds: Exclusive bounds of the variable; all of them apply. In host code only.
+        lower_bounds: First values of the variable; the greatest applies. In host code only.
+        few_points: Whether the loop may be unrolled to coalesce accesses; a lane loop in host code is not vectorised.
+        ordered: Whether iterations of a MAINLOOP loop read elements of global memory that earlier iterations wrote.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("upper_bounds", "lower_bounds"), bodies=("body",))
 
     name: str
     extent: int
@@ -147,7 +195,9 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Conditional statements; the condition is uniform over the block when ``uniform``."""
+    """Conditional statements; ``uniform`` if the condition has one value in all threads of a block."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("condition",), bodies=("then", "orelse"))
 
     condition: Value
     then: tuple[Stmt, ...]
@@ -159,6 +209,8 @@ class If:
 class Let:
     """Bind a scalar."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("value",))
+
     name: str
     value: Value
 
@@ -167,23 +219,30 @@ class Let:
 class LetIndex:
     """Bind an exact integer."""
 
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",))
+
     name: str
     index: Index
 
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """Declare an array that every thread has for itself: inside a thread nest, or (PRIVATE) around several."""
+    """Declare a per-thread array: inside a thread nest, or around several for PRIVATE memory."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Write one element; an ``asynchronous`` store of what was loaded may happen as late as the next such barrier.
+    """Write one element.
 
-    Where ``combine`` is an operator, the value is combined with what is there, by one atomic operation.
+    An ``asynchronous`` store of a loaded value completes before the next barrier that waits for copies. If ``combine``
+    is an operator, the store is an atomic update.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("value",), indices=("index",), sites=("site",))
 
     buffer: Buffer
     index: Index
@@ -195,7 +254,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class LetVector:
-    """Read ``length`` elements of a buffer in one access, from ``index`` on, which is a multiple of ``length``."""
+    """Read ``length`` elements of a buffer in one access; ``index`` is that of the first, a multiple of ``length``."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
 
     name: str
     buffer: Buffer
@@ -206,7 +267,9 @@ class LetVector:
 
 @dataclass(frozen=True, slots=True)
 class StoreVector:
-    """Write as many elements as there are values in one access; ``index`` is a multiple of their number."""
+    """Write one element per value in one access; ``index`` is that of the first, a multiple of their number."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("values",), indices=("index",), sites=("site",))
 
     buffer: Buffer
     index: Index
@@ -217,10 +280,12 @@ class StoreVector:
 
 @dataclass(frozen=True, slots=True)
 class AsyncCopy:
-    """Begin to copy ``length`` elements from global memory to shared memory, past registers (in CUDA code only).
+    """Start an async copy of ``length`` elements from global to shared memory (in CUDA code only).
 
     Both indices are multiples of ``length``.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index", "source_index"), sites=("source_site", "site"))
 
     buffer: Buffer
     index: Index
@@ -233,19 +298,21 @@ class AsyncCopy:
 
 @dataclass(frozen=True, slots=True)
 class WarpReduce:
-    """Lanes of one warp combine an element of a register array, and each then has what all of them had together.
+    """All-reduce of one register-array element over ``width`` neighbouring lanes of a warp (butterfly shuffle).
 
-    They are ``width`` neighbours in threadIdx.x, a power of two, and take part in every iteration of the loops around.
-    Pairs combine, at half the width first, then at half of that: equal operands, so that all lanes have equal results.
+    ``width`` is a power of two, and all lanes execute the statement. Pairs combine at distance ``width / 2``, then at
+    half of that, and so on. Both lanes of a pair have the same operands, so all lanes receive the same bits.
 
     Attributes:
         buffer: The array.
         index: The element.
-        op: Operator, as in `Op`; it commutes.
+        op: A commutative operator, as in `Op`.
         width: Number of lanes.
-        load_site: Number of the access that reads the element.
-        site: Number of the access that writes it.
+        load_site: Number of the access that loads the element.
+        site: Number of the access that stores it.
     """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("load_site", "site"))
 
     buffer: Buffer
     index: Index
@@ -257,24 +324,88 @@ class WarpReduce:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """All threads of the block meet; with ``copies``, what they have begun to copy has arrived."""
+    """Synchronise all threads of the block, after their async copies if ``waits_for_copies``."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     waits_for_copies: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A line for the reader of the generated code."""
+    """A comment in the generated code."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
 
     text: str
 
 
-Stmt = For | If | Let | LetIndex | LetVector | Alloc | Store | StoreVector | AsyncCopy | WarpReduce | Barrier | Comment
+@dataclass(frozen=True, slots=True)
+class LocalScope:
+    """Statements whose names are local to them, in lowered C code."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(bodies=("body",))
+
+    body: Body
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterChoice:
+    """Two versions of lane loops with scatter stores; the C compiler chooses one by the processor's instructions.
+
+    Attributes:
+        whole: The lane loops, for processors with scatter instructions.
+        split: The same work with scalar stores in loops of their own.
+    """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(bodies=("whole", "split"))
+
+    whole: Body
+    split: Body
+
+
+class Hint(Enum):
+    """What a C compiler must not do with the loop around a hint."""
+
+    ONE_BY_ONE = "one by one"
+    """Unroll and jam it."""
+    CARRIES_DEPENDENCE = "carries dependence"
+    """Decide its dependences by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerHint:
+    """A hint at the end of a loop's body, in lowered C code."""
+
+    FIELDS: ClassVar[NodeFields] = NodeFields()
+
+    hint: Hint
+
+
+Stmt = (
+    For
+    | If
+    | Let
+    | LetIndex
+    | LetVector
+    | Alloc
+    | Store
+    | StoreVector
+    | AsyncCopy
+    | WarpReduce
+    | Barrier
+    | Comment
+    | LocalScope
+    | ScatterChoice
+    | CompilerHint
+)
+Body = tuple[Stmt, ...]
+"""Statements that are executed in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSlot:
-    """A buffer at a byte offset of the memory it shares with others."""
+    """A buffer at a byte offset of the block's shared memory."""
 
     buffer: Buffer
     offset: int
@@ -284,12 +415,21 @@ class SharedSlot:
 class KernelIR:
     """One kernel, ready to print.
 
-    ``reads`` and ``writes`` are the global buffers passed as parameters (a buffer that is read and written is in
-    ``writes`` only); ``grid_loops`` are the block loops from outer to inner as ``(name, extent)``; ``site_depths``
-    gives, per access site, the number of enclosing serial loops. ``vectors`` says whether the CUDA printer is to join
-    accesses to neighbouring elements (`autosched.lower.passes.coalesce_accesses`); the C printer leaves that to the
-    compiler. ``step_loops`` are loops around all blocks, from outer to inner: each iteration is a launch, to which its
-    number among all of them is passed as the scalar ``step``.
+    Attributes:
+        name: Name of the function.
+        title: Comment above it.
+        reads: Global buffers that are only read.
+        writes: Global buffers that are written, or read and written.
+        scalars: Scalar parameters.
+        grid_loops: Block loops from outer to inner as ``(name, extent)``.
+        block: Threads per block in x, y and z.
+        shared: Buffers in shared memory.
+        shared_bytes: Shared memory of a block.
+        body: The statements of a block.
+        site_depths: Number of serial loops around each access site.
+        vectors: Whether `autosched.lower.passes.coalesce_accesses` forms vector accesses.
+        step_loops: Loops around all blocks, from outer to inner as ``(name, extent)``; each iteration is a launch.
+        step: Name of the scalar parameter with the number of the launch.
     """
 
     name: str
@@ -309,7 +449,7 @@ class KernelIR:
 
     @property
     def launches(self) -> int:
-        """How often the kernel is launched, one launch after the other."""
+        """Number of consecutive launches of the kernel."""
         product = 1
         for _, n in self.step_loops:
             product *= n
@@ -317,7 +457,7 @@ class KernelIR:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether threads of a block write what others have read or written before a barrier."""
+        """Whether barriers order accesses of different threads to the same global memory."""
         return any(isinstance(s, For) and s.ordered for s in walk(self.body))
 
     @property
@@ -338,31 +478,33 @@ def walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Yield all statements, outer before inner."""
     for s in statements:
         yield s
-        match s:
-            case For(body=body):
-                yield from walk(body)
-            case If(then=then, orelse=orelse):
-                yield from walk(then)
-                yield from walk(orelse)
+        for name in s.FIELDS.bodies:
+            yield from walk(getattr(s, name))
 
 
 def walk_values(value: Value) -> Iterator[Value]:
     """Yield a value and its operands."""
     yield value
-    if isinstance(value, Op):
-        for a in value.args:
-            yield from walk_values(a)
+    if value.FIELDS.values:
+        for operand in values_of(value):
+            yield from walk_values(operand)
 
 
-def values_of(s: Stmt) -> tuple[Value, ...]:
-    """Return the values a statement computes itself (not those of inner statements)."""
-    match s:
-        case Let(value=v):
-            return (v,)
-        case Store(value=v):
-            return (v,)
-        case StoreVector(values=values):
-            return values
-        case If(condition=c):
-            return (c,)
-    return ()
+def values_of(node: Stmt | Value) -> tuple[Value, ...]:
+    """Return the values that a statement computes, without those of inner statements, or the operands of a value."""
+    names = node.FIELDS.values
+    return _parts(node, names) if names else ()
+
+
+def indices_of(node: Stmt | Value) -> tuple[Index, ...]:
+    """Return the indices of a node, without those of its values and inner statements."""
+    names = node.FIELDS.indices
+    return _parts(node, names) if names else ()
+
+
+def _parts(node: Stmt | Value, names: tuple[str, ...]) -> tuple[Any, ...]:
+    if len(names) == 1:
+        part = getattr(node, names[0])
+        return part if isinstance(part, tuple) else (part,)
+    parts = [getattr(node, name) for name in names]
+    return tuple(p for part in parts for p in (part if isinstance(part, tuple) else (part,)))

@@ -1,16 +1,18 @@
-"""What kernel IR must hold between passes and before it is printed; a violation is a bug of the passes.
+"""Invariants of kernel IR between passes and before printing; a violation is a bug in a pass.
 
-* Every name is bound before it is used, once in its scope, and lies in the range that indices assume of it.
-* Buffers are declared before they are accessed; inputs are never stored to; register indices stay within their array.
-* Thread loops stand outside serial loops and conditions, from z to x, and enclose all work of a block that has threads.
-* Lanes exchange elements of register arrays in control flow that is the same for all of them: in a nest whose loop over
-  threadIdx.x has as many iterations as there are lanes, whole groups of which make up a row of the block.
-* Barriers stand between thread nests, in control flow that is uniform over the block: MAINLOOP loops and conditions.
-* Vectors have 2 to 16 elements in 2 to 16 bytes of memory; an element is used where its vector is bound.
+* Every name is bound before it is used, once in its scope, and its range is the one that indices assume.
+* Buffers are declared before they are accessed. Inputs are never stored to. Register indices are within their array.
+* Thread loops are outside serial loops and conditions, from z to x, and enclose all work of a block with threads.
+* A warp reduction is executed by all threads of its nest. The nest's loop over threadIdx.x has as many iterations as
+  the reduction has lanes, and blockDim.x is a multiple of them.
+* Barriers are between thread nests, in control flow that is uniform over the block: MAINLOOP loops and conditions.
+* Vectors have 2 to 16 elements and 2 to 16 bytes. A vector element is used in the scope of its vector.
+* Async copies have 4, 8 or 16 bytes, and go from global to shared memory.
 * Access sites are numbered from 0 without repetition, each at its recorded depth of serial loops.
-* A barrier stands in each step of a loop whose steps read from global memory what earlier ones left there.
-* Shared buffers that are alive at the same time do not overlap, and a barrier stands between touching bytes and
-  overwriting them.
+* Each step of an ordered loop has a barrier.
+* Shared buffers that are live at the same time do not overlap. Conflicting accesses have a barrier between them.
+
+Code that `autosched.lower.passes.cpu.lower_thread_nests` has lowered has no thread nests and is not verified.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from autosched.analysis.indices import index as ix
 from autosched.errors import CompileError
 from autosched.lower.ir import (
     Alloc,
+    AsyncCopy,
     Barrier,
     Buffer,
     BufferRead,
@@ -53,12 +56,17 @@ from autosched.lower.ir import (
     walk,
     walk_values,
 )
+from autosched.lower.ir_queries import conjuncts
 from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_buffer, rotated
 from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
 OPAQUE = ("data", "select")
+"""Kinds of index terms whose value depends on data."""
 MAX_POINTS = 1 << 16
+"""Points at which the index of a register array is evaluated, at most."""
+COPY_BYTES = (4, 8, 16)
+"""Sizes in bytes of one async copy (``cp.async``)."""
 WARP = 32
 
 
@@ -73,15 +81,20 @@ def verify(kernel: KernelIR) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """The control flow around a statement: thread axes entered, serial loops, conditions that vary over the block.
+    """The control flow around a statement.
 
-    ``tests`` are comparisons known to hold here; ``streamed`` counts the serial loops that the block walks together;
-    ``lanes`` is the extent of the loop over threadIdx.x.
+    Attributes:
+        axes: Axes of the thread loops around it.
+        depth: Number of serial loops around it.
+        mainloops: Number of these that are MAINLOOP loops.
+        varying: Whether a condition around it varies over the block.
+        tests: Comparisons that hold here.
+        lanes: Extent of the loop over threadIdx.x.
     """
 
     axes: tuple[int, ...] = ()
     depth: int = 0
-    streamed: int = 0
+    mainloops: int = 0
     varying: bool = False
     tests: tuple[CompareIndex, ...] = ()
     lanes: int = 1
@@ -98,7 +111,7 @@ class _Verifier:
         self.where = _Where()
         self.shared = SharedUse()
         self.inputs = {b.name for b in kernel.reads}
-        self.crowded = tuple(axis for axis in (2, 1, 0) if kernel.block[axis] > 1)
+        self.parallel_axes = tuple(axis for axis in (2, 1, 0) if kernel.block[axis] > 1)
 
     def run(self) -> None:
         k = self.kernel
@@ -118,9 +131,9 @@ class _Verifier:
             self.ranges[name] = (0, n - 1)
         for path in self._paths(k.body):
             check_shared_memory(k, path)
-        found = tuple(self.sites.get(n, -1) for n in range(len(k.site_depths)))
-        if found != k.site_depths or len(self.sites) != len(found):
-            self._fail(f"sites stand at depths {found}, but {k.site_depths} are recorded")
+        depths = tuple(self.sites.get(n, -1) for n in range(len(k.site_depths)))
+        if depths != k.site_depths or len(self.sites) != len(depths):
+            self._fail(f"access sites have the depths {depths}, but {k.site_depths} are recorded")
 
     def _fail(self, what: str) -> None:
         raise CompileError(f"internal error in the lowering of {self.kernel.name}: {what}")
@@ -128,7 +141,7 @@ class _Verifier:
     # ---- statements of the block
 
     def _paths(self, body: Sequence[Stmt]) -> list[list[SharedUse | Barrier]]:
-        """Check statements outside thread loops; return what happens in shared memory along every uniform path."""
+        """Check statements outside thread loops; return the uses of shared memory and barriers on each uniform path."""
         paths: list[list[SharedUse | Barrier]] = [[]]
         with self._scope():
             for s in body:
@@ -139,7 +152,7 @@ class _Verifier:
                     branches = then + self._paths(s.orelse)
                     paths = [before + after for before in paths for after in branches]
                 elif isinstance(s, For) and s.role is LoopRole.MAINLOOP:
-                    steps = self._stream(s)
+                    steps = self._mainloop(s)
                     paths = [before + step + rotated(step) for before in paths for step in steps]
                 elif isinstance(s, Alloc) and s.buffer.memory is Memory.PRIVATE:
                     self._declare(s.buffer, Memory.PRIVATE)
@@ -151,13 +164,13 @@ class _Verifier:
                     paths = [[*p, self.shared] for p in paths]
         return paths
 
-    def _stream(self, s: For) -> list[list[SharedUse | Barrier]]:
-        """Check a loop around thread nests; return the paths through one step."""
+    def _mainloop(self, s: For) -> list[list[SharedUse | Barrier]]:
+        """Check a loop around thread nests; return the paths through one iteration."""
         if s.depth != self.where.depth:
-            self._fail(f"loop {s.name} stands inside {self.where.depth} serial loops, not {s.depth}")
+            self._fail(f"loop {s.name} is inside {self.where.depth} serial loops, but its depth is {s.depth}")
         if s.ordered and not any(isinstance(t, Barrier) for t in walk(s.body)):
-            self._fail(f"loop {s.name} has steps that read what others left, and no barrier between them")
-        with self._inside(_Where(depth=s.depth + 1, streamed=s.depth + 1)), self._scope():
+            self._fail(f"ordered loop {s.name} has no barrier in its steps")
+        with self._inside(_Where(depth=s.depth + 1, mainloops=s.depth + 1)), self._scope():
             self._loop_variable(s)
             return self._paths(s.body)
 
@@ -168,9 +181,9 @@ class _Verifier:
 
     @contextmanager
     def _narrowed(self, condition: Value) -> Iterator[None]:
-        """Hold the block loops to the ranges that a condition on constants leaves them."""
+        """Restrict the ranges of block loops by a condition that compares them with constants."""
         before = dict(self.ranges)
-        for test in _conjunction(condition):
+        for test in conjuncts(condition):
             match test:
                 case CompareIndex(a=ix.Affine(terms=((ix.LoopVar(name=name), 1),), const=0), b=int(limit)):
                     lo, hi = self.ranges[name]
@@ -210,8 +223,10 @@ class _Verifier:
             case StoreVector():
                 self._store(s, s.values)
                 self._vector(s.buffer, s.index, len(s.values), s.site)
+            case AsyncCopy():
+                self._async_copy(s)
             case WarpReduce():
-                self._shuffle(s)
+                self._warp_reduce(s)
             case For(role=LoopRole.THREAD):
                 self._threads(s)
             case For(role=LoopRole.SERIAL | LoopRole.UNROLLED):
@@ -223,26 +238,29 @@ class _Verifier:
             case Comment():
                 pass
             case Barrier():
-                self._fail("a barrier stands inside a thread nest or a condition that varies over the block")
+                self._fail("a barrier is inside a thread nest or a condition that varies over the block")
             case _:
-                self._fail(f"{s} has no place in a kernel's body")
+                self._fail(f"{s} is not allowed in a thread's body")
 
     def _threads(self, s: For) -> None:
-        if self.where.depth > self.where.streamed or self.where.varying:
-            self._fail(f"thread loop {s.name} stands inside a serial loop or a condition")
+        if self.where.depth > self.where.mainloops or self.where.varying:
+            self._fail(f"thread loop {s.name} is inside a serial loop or a condition")
         if s.axis not in (0, 1, 2) or any(axis <= s.axis for axis in self.where.axes):
-            self._fail(f"thread loop {s.name} over axis {s.axis} stands inside those over {self.where.axes}")
+            self._fail(f"thread loop {s.name} over axis {s.axis} is inside loops over axes {self.where.axes}")
         if s.extent > self.kernel.block[s.axis]:
-            self._fail(f"thread loop {s.name} has {s.extent} iterations, axis {s.axis} {self.kernel.block[s.axis]}")
-        walked = self.where.streamed
+            size = self.kernel.block[s.axis]
+            self._fail(
+                f"thread loop {s.name} has {s.extent} iterations, but the block has {size} threads in axis {s.axis}"
+            )
+        depth = self.where.mainloops
         lanes = s.extent if s.axis == 0 else self.where.lanes
-        with self._inside(_Where((*self.where.axes, s.axis), walked, walked, lanes=lanes)), self._scope():
+        with self._inside(_Where((*self.where.axes, s.axis), depth, depth, lanes=lanes)), self._scope():
             self._loop_variable(s)
             self._body(s.body)
 
     def _serial(self, s: For) -> None:
         if s.depth != self.where.depth:
-            self._fail(f"loop {s.name} stands inside {self.where.depth} serial loops, not {s.depth}")
+            self._fail(f"loop {s.name} is inside {self.where.depth} serial loops, but its depth is {s.depth}")
         with self._inside(replace(self.where, depth=s.depth + 1)), self._scope():
             self._loop_variable(s)
             self._body(s.body)
@@ -255,36 +273,53 @@ class _Verifier:
 
     def _condition(self, s: If) -> None:
         if s.uniform:
-            self._fail("a condition that is uniform over the block stands inside a thread nest")
+            self._fail("a condition that is uniform over the block is inside a thread nest")
         self._value(s.condition)
-        tests = (t for t in _conjunction(s.condition) if isinstance(t, CompareIndex))
-        here = self.where
-        with self._inside(replace(here, varying=True, tests=(*here.tests, *tests))):
+        tests = (t for t in conjuncts(s.condition) if isinstance(t, CompareIndex))
+        outer = self.where
+        with self._inside(replace(outer, varying=True, tests=(*outer.tests, *tests))):
             self._body(s.then)
-        with self._inside(replace(here, varying=True)):
+        with self._inside(replace(outer, varying=True)):
             self._body(s.orelse)
 
     def _store(self, s: Store | StoreVector, values: Sequence[Value]) -> None:
         for v in values:
             self._value(v)
             if v.dtype != s.buffer.dtype:
-                self._fail(f"{s.buffer.name} of {s.buffer.dtype} gets a value of {v.dtype}")
-        if s.buffer.name in self.inputs:
-            self._fail(f"input {s.buffer.name} is stored to")
-        if any(axis not in self.where.axes for axis in self.crowded):
-            self._fail(f"{s.buffer.name} is stored to by all threads of the block at once")
-        if s.buffer.memory is Memory.SHARED:
-            ahead = s.buffer.buffers > 1 and self.where.streamed > 0
-            self.shared.writes.add(other_buffer(s.buffer.name) if ahead else s.buffer.name)
+                self._fail(f"a value of {v.dtype} is stored to {s.buffer.name}, which has {s.buffer.dtype}")
+        self._writes(s.buffer)
 
-    def _shuffle(self, s: WarpReduce) -> None:
-        where, w = self.where, s.width
-        if where.varying or any(axis not in where.axes for axis in self.crowded):
-            self._fail(f"some of the lanes that exchange {s.buffer.name} may not come there")
-        if w & (w - 1) or not 2 <= w <= WARP or where.lanes != w or self.kernel.block[0] % w:
-            self._fail(f"{w} lanes exchange {s.buffer.name} in a nest of {where.lanes}, rows of {self.kernel.block[0]}")
+    def _writes(self, buffer: Buffer) -> None:
+        if buffer.name in self.inputs:
+            self._fail(f"input {buffer.name} is stored to")
+        if any(axis not in self.where.axes for axis in self.parallel_axes):
+            self._fail(f"{buffer.name} is stored to outside a loop over the block's threads")
+        if buffer.memory is Memory.SHARED:
+            is_next = buffer.buffers > 1 and self.where.mainloops > 0
+            self.shared.writes.add(other_buffer(buffer.name) if is_next else buffer.name)
+
+    def _async_copy(self, s: AsyncCopy) -> None:
+        size, is_same = s.length * s.buffer.dtype.bytes_, s.buffer.dtype == s.source.dtype
+        memories = (s.source.memory, s.buffer.memory)
+        if memories != (Memory.GLOBAL, Memory.SHARED) or not is_same or size not in COPY_BYTES:
+            self._fail(f"{size} bytes of {s.source} are copied to {s.buffer}")
+        self._writes(s.buffer)
+        self._access(s.source, s.source_index, s.source_site)
+        self._access(s.buffer, s.index, s.site)
+
+    def _warp_reduce(self, s: WarpReduce) -> None:
+        where, w, row = self.where, s.width, self.kernel.block[0]
+        if where.varying or any(axis not in where.axes for axis in self.parallel_axes):
+            self._fail(f"the warp reduction of {s.buffer.name} is not executed by all threads of the block")
+        if w & (w - 1) or not 2 <= w <= WARP or where.lanes != w or row % w:
+            self._fail(
+                f"the warp reduction of {s.buffer.name} over {w} lanes is in a nest of {where.lanes} lanes, and "
+                f"blockDim.x is {row}: the lanes must be a power of two up to {WARP} that divides blockDim.x"
+            )
         if not s.buffer.in_registers or s.op not in OPERATORS or s.buffer.dtype.bytes_ not in (4, 8):
-            self._fail(f"lanes combine {s.buffer} by {s.op}")
+            self._fail(
+                f"a warp reduction by {s.op} of {s.buffer}, which is no register array of 4 or 8 bytes, or ordered"
+            )
         self._access(s.buffer, s.index, s.load_site)
         self._access(s.buffer, s.index, s.site)
 
@@ -306,7 +341,7 @@ class _Verifier:
             case VectorElement():
                 vector = self.vectors.get(v.vector)
                 if vector is None or not 0 <= v.number < vector.length or v.dtype != vector.buffer.dtype:
-                    self._fail(f"element {v.number} of {v.vector} is used, which is bound to {vector}")
+                    self._fail(f"element {v.number} of {v.vector} is used, but that is bound to {vector}")
             case IndexValue():
                 self._index(v.index)
             case CompareIndex():
@@ -316,11 +351,11 @@ class _Verifier:
     def _index(self, e: ix.Index) -> None:
         for t, _ in ix.terms_of(e):
             if isinstance(t, ix.LoopVar):
-                known = self.ranges.get(t.name)
-                if known is None:
+                bound = self.ranges.get(t.name)
+                if bound is None:
                     self._fail(f"{t.name} is used before it is bound")
-                elif known[0] < t.lo or known[1] > t.hi:
-                    self._fail(f"{t.name} is taken to lie in [{t.lo}, {t.hi}], but ranges over {known}")
+                elif bound[0] < t.lo or bound[1] > t.hi:
+                    self._fail(f"an index assumes {t.name} in [{t.lo}, {t.hi}], but its range is {list(bound)}")
             else:
                 if isinstance(t.payload, VarRef | Op | CompareIndex):
                     self._value(t.payload)
@@ -343,30 +378,30 @@ class _Verifier:
 
     def _vector(self, buffer: Buffer, index: ix.Index, length: int, site: int) -> None:
         if buffer.in_registers or length not in (2, 4, 8, 16):
-            self._fail(f"{length} elements of {buffer.name} in {buffer.memory.value} memory are accessed at once")
+            self._fail(f"a vector of {length} elements of {buffer.name} in {buffer.memory.value} memory is accessed")
         if length * buffer.dtype.bytes_ > MAX_VECTOR_BYTES:
-            self._fail(f"{length} elements of {buffer.name} are more than {MAX_VECTOR_BYTES} bytes")
+            self._fail(f"a vector of {length} elements of {buffer.name} has more than {MAX_VECTOR_BYTES} bytes")
         self._access(buffer, index, site)
 
     def _register_index(self, buffer: Buffer, index: ix.Index) -> None:
-        """Check an index by its interval; where that is too wide, at each point that the conditions around it leave."""
+        """Check an index by its interval; if that is too wide, at each point where the conditions around it hold."""
         lo, hi = ix.interval(index)
         if lo >= 0 and hi < buffer.count:
             return
-        names, rooms = set(ix.loop_vars(index)), []
+        names, slacks = set(ix.loop_vars(index)), []
         for test in self.where.tests:
-            room = ix.sub(test.b, test.a)
-            more = names | set(ix.loop_vars(room))
-            if test.op == "le" and _is_exact(room) and self._points(more) <= MAX_POINTS:
+            slack = ix.sub(test.b, test.a)
+            more = names | set(ix.loop_vars(slack))
+            if test.op == "le" and _is_exact(slack) and self._points(more) <= MAX_POINTS:
                 names = more
-                rooms.append(room)
+                slacks.append(slack)
         if not _is_exact(index) or self._points(names) > MAX_POINTS:
-            self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] cannot be known")
+            self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] cannot be bounded")
         axes = np.meshgrid(*(np.arange(*self._span(n)) for n in names), indexing="ij", sparse=True)
         env = dict(zip(names, axes, strict=True))
         reached = np.broadcast_to(ix.evaluate(index, env), [len(range(*self._span(n))) for n in names])
-        for room in rooms:
-            reached = np.where(ix.evaluate(room, env) >= 0, reached, 0)
+        for slack in slacks:
+            reached = np.where(ix.evaluate(slack, env) >= 0, reached, 0)
         if reached.min() < 0 or reached.max() >= buffer.count:
             span = f"[{reached.min()}, {reached.max()}]"
             self._fail(f"index {index} of register array {buffer.name}[{buffer.count}] reaches {span}")
@@ -387,31 +422,23 @@ class _Verifier:
     def _declare(self, b: Buffer, memory: Memory) -> None:
         self._bind(b.name)
         if b.memory is not memory or b.count < 1:
-            self._fail(f"{b} is declared in {memory.value} memory")
+            self._fail(f"{b} is declared as an array in {memory.value} memory")
         self.buffers[b.name] = b
 
     @contextmanager
     def _scope(self) -> Iterator[None]:
-        held = self.ranges, self.scalars, self.buffers, self.vectors
+        outer = self.ranges, self.scalars, self.buffers, self.vectors
         self.ranges, self.scalars, self.buffers = dict(self.ranges), set(self.scalars), dict(self.buffers)
         self.vectors = dict(self.vectors)
         yield
-        self.ranges, self.scalars, self.buffers, self.vectors = held
+        self.ranges, self.scalars, self.buffers, self.vectors = outer
 
     @contextmanager
     def _inside(self, where: _Where) -> Iterator[None]:
-        held, self.where = self.where, where
+        outer, self.where = self.where, where
         yield
-        self.where = held
+        self.where = outer
 
 
 def _is_exact(e: ix.Index) -> bool:
     return not any(isinstance(t, ix.Atom) and t.kind in OPAQUE for t in ix.atoms(e))
-
-
-def _conjunction(v: Value) -> Iterator[Value]:
-    if isinstance(v, Op) and v.name == "and":
-        for a in v.args:
-            yield from _conjunction(a)
-    else:
-        yield v

@@ -76,7 +76,7 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
     """Yield the kinds of a schedule's kernels."""
     for kernel, ir in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
         yield from _kinds_of_schedule(kernel)
-        yield from _kinds_of_code(coalesce_accesses(ir) if ir.vectors else ir)
+        yield from _kinds_of_code(coalesce_accesses(ir))
         view = insert_cache_reads(bound, kernel.cache_reads)
         for tiling in kernel.tilings():
             yield from _kinds_of_stage(view.stage(*tiling.stage))

@@ -15,11 +15,11 @@ def _dirty_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _rows_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.lower.passes.cpu.unroll_and_jam.LEAST_LOADS", 1)
-    monkeypatch.setattr("autosched.lower.passes.cpu.unroll_and_jam.MOST_LOADS_LEFT", 1.0)
+    monkeypatch.setattr("autosched.schedule.cpu_policy.MIN_JAM_LOADS", 1)
+    monkeypatch.setattr("autosched.schedule.cpu_policy.MAX_JAM_LOADS_LEFT", 1.0)
 
 
 @pytest.fixture(autouse=True)
 def _narrow_strips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.lower.passes.cpu.strip_mine.LANES", (4, 2))
-    monkeypatch.setattr("autosched.lower.passes.cpu.strip_mine.LEAST_LEFT", 2)
+    monkeypatch.setattr("autosched.schedule.cpu_policy.STRIP_LANES", (4, 2))
+    monkeypatch.setattr("autosched.schedule.cpu_policy.MIN_STRIP_REMAINDER", 2)

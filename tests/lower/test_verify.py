@@ -115,18 +115,18 @@ CASES: dict[str, tuple[KernelIR, str]] = {
     "loop named like a buffer": (kernel(threads(name="out")), "out is bound twice in one scope"),
     "range assumed too narrow": (
         kernel(threads(store(index=ix.var("t", 0, 14))), depths=(0,)),
-        r"t is taken to lie in \[0, 14\], but ranges over \(0, 15\)",
+        r"assumes t in \[0, 14\], but its range is \[0, 15\]",
     ),
     "range of a bound index too narrow": (
         kernel(threads(LetIndex("at", ix.add(T, 1)), store(index=ix.var("at", 0, 15))), depths=(0,)),
-        r"at is taken to lie in \[0, 15\], but ranges over \(1, 16\)",
+        r"assumes at in \[0, 15\], but its range is \[1, 16\]",
     ),
     "range of the interior outside it": (
         kernel(
             If(LATER_BLOCKS, (threads(store()),), (threads(store(1, index=ix.var("b", 1, 3))),), True),
             depths=(0, 0),
         ),
-        r"b is taken to lie in \[1, 3\], but ranges over \(0, 3\)",
+        r"assumes b in \[1, 3\], but its range is \[0, 3\]",
     ),
     "input written": (kernel(threads(store(buffer=IN)), depths=(0,)), "input img is stored to"),
     "buffer undeclared": (kernel(threads(store(buffer=REG, index=0)), depths=(0,)), "the declaration is None"),
@@ -138,10 +138,10 @@ CASES: dict[str, tuple[KernelIR, str]] = {
         kernel(threads(serial(Alloc(REG)), store(buffer=REG, index=0)), depths=(0,)),
         "the declaration is None",
     ),
-    "registers of the wrong kind": (kernel(threads(Alloc(TILE))), "is declared in register memory"),
+    "registers of the wrong kind": (kernel(threads(Alloc(TILE))), "is declared as an array in register memory"),
     "value of another type": (
         kernel(threads(store(value=IndexValue(T, int32))), depths=(0,)),
-        "out of float32 gets a value of int32",
+        "a value of int32 is stored to out, which has float32",
     ),
     "register index too large": (
         kernel(threads(Alloc(REG), serial(store(buffer=REG, index=ix.add(S, 1)))), depths=(1,)),
@@ -160,58 +160,67 @@ CASES: dict[str, tuple[KernelIR, str]] = {
             ),
             depths=(0,),
         ),
-        r"index .* of register array acc\[4\] cannot be known",
+        r"index .* of register array acc\[4\] cannot be bounded",
     ),
     "site twice": (kernel(threads(store(0), store(0)), depths=(0, 0)), "site 0 is used twice"),
-    "site missing": (kernel(threads(store(1)), depths=(0, 0)), r"sites stand at depths \(-1, 0\), but \(0, 0\)"),
-    "site beyond": (kernel(threads(store(0), store(1)), depths=(0,)), r"sites stand at depths \(0,\), but \(0,\)"),
+    "site missing": (kernel(threads(store(1)), depths=(0, 0)), r"access sites have the depths \(-1, 0\), but \(0, 0\)"),
+    "site beyond": (
+        kernel(threads(store(0), store(1)), depths=(0,)),
+        r"access sites have the depths \(0,\), but \(0,\)",
+    ),
     "site at another depth": (
         kernel(threads(serial(store())), depths=(0,)),
-        r"sites stand at depths \(1,\), but \(0,\) are recorded",
+        r"access sites have the depths \(1,\), but \(0,\) are recorded",
     ),
-    "loop at another depth": (kernel(threads(serial(depth=1))), "loop s stands inside 0 serial loops, not 1"),
+    "loop at another depth": (kernel(threads(serial(depth=1))), "loop s is inside 0 serial loops, but its depth is 1"),
     "loop that never runs": (kernel(threads(serial(extent=0))), "loop s has 0 iterations"),
-    "threads inside a serial loop": (kernel(serial(threads())), "thread loop t stands inside a serial loop or"),
+    "threads inside a serial loop": (kernel(serial(threads())), "thread loop t is inside a serial loop or"),
     "threads under a condition": (
         kernel(If(FIRST_BLOCKS, (threads(),))),
-        "thread loop t stands inside a serial loop or",
+        "thread loop t is inside a serial loop or",
     ),
     "threads inside themselves": (
         kernel(threads(threads(name="u"))),
-        r"thread loop u over axis 0 stands inside those over \(0,\)",
+        r"thread loop u over axis 0 is inside loops over axes \(0,\)",
     ),
     "threads from x to y": (
         kernel(threads(threads(name="u", extent=1, axis=1))),
-        r"over axis 1 stands inside those over \(0,\)",
+        r"over axis 1 is inside loops over axes \(0,\)",
     ),
-    "more threads than the block has": (kernel(threads(extent=17)), "thread loop t has 17 iterations, axis 0 16"),
-    "work by all threads": (kernel(store(index=0), depths=(0,)), "out is stored to by all threads"),
-    "barrier inside a nest": (kernel(threads(Barrier())), "a barrier stands inside a thread nest"),
+    "more threads than the block has": (
+        kernel(threads(extent=17)),
+        "thread loop t has 17 iterations, but the block has 16 threads",
+    ),
+    "work by all threads": (
+        kernel(store(index=0), depths=(0,)),
+        "out is stored to outside a loop over the block's threads",
+    ),
+    "barrier inside a nest": (kernel(threads(Barrier())), "a barrier is inside a thread nest"),
     "barrier under a condition": (
         kernel(If(FIRST_BLOCKS, (Barrier(),))),
-        "a barrier stands inside a thread nest",
+        "a barrier is inside a thread nest",
     ),
-    "uniform inside a nest": (kernel(threads(If(AT_15, (), (), True))), "stands inside a thread nest"),
+    "uniform inside a nest": (kernel(threads(If(AT_15, (), (), True))), "is inside a thread nest"),
     "uniform on data": (
         kernel(If(BufferRead(Buffer("img", float32, 64, Memory.GLOBAL), 0, 0), (), (), True), depths=(0,)),
         "is not uniform",
     ),
-    "some lanes of a shuffle": (shuffled(If(AT_15, (SHUFFLE,))), "some of the lanes that exchange acc may not come"),
-    "a shuffle of all rows": (shuffled(SHUFFLE, block=(16, 2, 1)), "some of the lanes that exchange acc may not come"),
+    "some lanes of a shuffle": (shuffled(If(AT_15, (SHUFFLE,))), "of acc is not executed by all threads"),
+    "a shuffle of all rows": (shuffled(SHUFFLE, block=(16, 2, 1)), "of acc is not executed by all threads"),
     "more lanes than threads": (
         shuffled(SHUFFLE, extent=8),
-        "16 lanes exchange acc in a nest of 8, rows of 16",
+        "of acc over 16 lanes is in a nest of 8 lanes",
     ),
     "lanes of two warps": (
         shuffled(SHUFFLE, block=(40, 1, 1)),
-        "16 lanes exchange acc in a nest of 16, rows of 40",
+        "of acc over 16 lanes is in a nest of 16 lanes, and blockDim.x is 40",
     ),
     "lanes that are no power of two": (
         shuffled(replace(SHUFFLE, width=12), extent=12, block=(12, 1, 1)),
-        "12 lanes exchange acc",
+        "of acc over 12 lanes",
     ),
-    "lanes that divide": (shuffled(replace(SHUFFLE, op="truediv")), "lanes combine .*acc.* by truediv"),
-    "lanes combine memory": (shuffled(replace(SHUFFLE, buffer=OUT)), "lanes combine .*out.* by add"),
+    "lanes that divide": (shuffled(replace(SHUFFLE, op="truediv")), "warp reduction by truediv of .*acc"),
+    "lanes combine memory": (shuffled(replace(SHUFFLE, buffer=OUT)), "warp reduction by add of .*out"),
     "lanes beyond the registers": (
         shuffled(serial(replace(SHUFFLE, index=ix.add(S, 1))), depth=1),
         "index .* of register array acc",
@@ -221,7 +230,7 @@ CASES: dict[str, tuple[KernelIR, str]] = {
         shared_kernel(WRITE, Barrier(), READ, slots=(SharedSlot(TILE, 2),), size=128),
         "tile at byte 2 does not fit",
     ),
-    "no barrier": (shared_kernel(WRITE, READ), "shared tile is touched after tile without a barrier between them"),
+    "no barrier": (shared_kernel(WRITE, READ), "shared tile is accessed after tile without a barrier between them"),
     "no barrier before the next use of the bytes": (
         shared_kernel(
             WRITE,
@@ -232,7 +241,7 @@ CASES: dict[str, tuple[KernelIR, str]] = {
             size=96,
             sites=3,
         ),
-        "shared other is touched after tile without a barrier between them",
+        "shared other is accessed after tile without a barrier between them",
     ),
     "no barrier on one path": (
         shared_kernel(
@@ -240,7 +249,7 @@ CASES: dict[str, tuple[KernelIR, str]] = {
             If(FIRST_BLOCKS, (Barrier(), READ), (threads(Let("v", BufferRead(TILE, T, 2))),), True),
             sites=3,
         ),
-        "shared tile is touched after tile without a barrier between them",
+        "shared tile is accessed after tile without a barrier between them",
     ),
     "alive together": (
         shared_kernel(
@@ -253,7 +262,7 @@ CASES: dict[str, tuple[KernelIR, str]] = {
             size=96,
             sites=3,
         ),
-        "other and tile share bytes of shared memory while both are alive",
+        "other and tile overlap in shared memory while both are live",
     ),
 }
 
@@ -318,7 +327,7 @@ def test_a_removed_barrier_is_seen() -> None:
     bound = blur()
     (ir,) = lower(bound, blur_with_shared(bound), split_interior=False).kernels
     verify(ir)
-    with pytest.raises(CompileError, match="shared across is touched after across without a barrier"):
+    with pytest.raises(CompileError, match="shared across is accessed after across without a barrier"):
         verify(replace(ir, body=tuple(s for s in ir.body if not isinstance(s, Barrier))))
 
 

@@ -85,24 +85,24 @@ def test_the_version_changes_with_where_narrow_rows_lie(printer: Printer, monkey
     assert codegen_version._version.__wrapped__(printer, options) != before
 
 
-@pytest.mark.parametrize(("name", "other"), [("LANES", (1024,)), ("SUMS_BYTES", 0)])
+@pytest.mark.parametrize(("name", "other"), [("STRIP_LANES", (1024,)), ("SUMS_BYTES", 0)])
 def test_the_version_for_c_changes_with_how_rows_add_up(
     name: str, other: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from autosched.lower.passes.cpu import strip_mine
     from autosched.measure.compile import codegen_version
+    from autosched.schedule import cpu_policy
 
     before = generator_version("c")
-    monkeypatch.setattr(strip_mine, name, other)
+    monkeypatch.setattr(cpu_policy, name, other)
     assert codegen_version._version.__wrapped__("c", codegen_version._options()) != before
 
 
 def test_the_version_for_c_changes_with_rows_that_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autosched.lower.passes.cpu import unroll_and_jam
     from autosched.measure.compile import codegen_version
+    from autosched.schedule import cpu_policy
 
     before = generator_version("c")
-    monkeypatch.setattr(unroll_and_jam, "ROWS", ())
+    monkeypatch.setattr(cpu_policy, "JAM_FACTORS", ())
     assert codegen_version._version.__wrapped__("c", codegen_version._options()) != before
 
 

@@ -1,4 +1,4 @@
-"""Preludes of generated code: headers, helper functions in C, literals.
+"""Preludes: definitions at the beginning of generated code, helper functions in C, literals.
 
 Begin with `scalar`, the functions of scalar values that all backends share.
 """

@@ -1,4 +1,4 @@
-"""The scalar prelude: the helper functions that a kernel's text calls, and nothing else."""
+"""The scalar prelude: the helper functions that a kernel's text calls, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.errors import CompileError
 _BEFORE_FUNCTIONS = re.compile(r"^// FUNCTIONS\b.*\n\n", re.MULTILINE)
 _DEFINITION = re.compile(r"^AS_FN (?P<result>[a-z ]+?) (?P<name>as_\w+)\((?P<parameters>[^)]*)\) \{$", re.MULTILINE)
 ELEMENTARY = re.compile(r"as_(exp|log|sin|cos|tan|tanh|asin|acos|atan|pow|atan2|hypot)_f(32|64)")
-"""Helper functions of which `vector_math` has variants for vectors."""
+"""Helper functions with vector variants in `vector_math`."""
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
@@ -24,17 +24,17 @@ def scalar_prelude(used: Collection[str] | None = None) -> str:
     which the includer may define.
 
     Args:
-        used: Names of the functions wanted; those that they call are added. All functions when left out.
+        used: Names of the functions; their callees are added. All functions if None.
 
     Raises:
-        CompileError: If there is no function of such a name.
+        CompileError: If a function does not exist.
     """
     head, functions = _sources()
     unknown = sorted(set(used or ()) - functions.keys())
     if unknown:
-        raise CompileError(f"the scalar prelude has no function {', '.join(unknown)}")
+        raise CompileError(f"internal error: the scalar prelude has no function {', '.join(unknown)}")
     ordered: dict[str, str] = {}
-    for name in functions:  # in this order whatever that of `used`, so that equal kernels have equal texts
+    for name in functions:  # in the order of definition, so that equal kernels have equal texts
         if used is None or name in used:
             _append_after_callees(name, functions, ordered)
     return "\n\n".join([head, *ordered.values()]) + "\n"
@@ -51,7 +51,7 @@ def scalar_signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def called_scalar_functions(text: str) -> frozenset[str]:
-    """Return the scalar helper functions that a piece of C text calls, to be passed to `scalar_prelude`."""
+    """Return the scalar helper functions that a C text calls, for `scalar_prelude`."""
     return frozenset(_CALL.findall(text)) & _sources()[1].keys()
 
 
@@ -60,7 +60,7 @@ WORKAROUNDS = {"CARRIES_DEPENDENCE;": "loop_carried.h", "AS_BOOLEAN_INDEX(": "bo
 
 
 def vector_math(used: Collection[str]) -> str:
-    """Return C text by which compilers know of elementary functions of vectors, if such functions are used.
+    """Return the declarations of vector variants of elementary functions; empty if none is used.
 
     Args:
         used: Names of scalar helper functions.

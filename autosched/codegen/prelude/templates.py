@@ -1,7 +1,7 @@
-"""The scalar helper functions that exist once for each element type, as C text.
+"""The scalar helper functions with one version per element type, as C text.
 
-In the texts `$S` is the type's suffix, `$T` its name in C and `$N` that of the unsigned type as wide. `$U` is the
-unsigned type for arithmetic that may wrap: at least 32 bits wide, since anything narrower is promoted to a signed type.
+In the templates `$S` is the type's suffix, `$T` its C name, and `$N` the C name of the unsigned type of the same width.
+`$U` is the unsigned type for arithmetic that may wrap: at least 32 bits wide, as C promotes narrower types to int.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ C_NAMES: dict[str, str] = {
     "float32": "float",
     "float64": "double",
 }
-"""What a local variable of each type is declared as; a float16 is computed with as a float32."""
+"""C type of a local variable of each element type; float16 is computed in float32."""
 
 UNARY_FUNCTIONS = (
     "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round",
@@ -170,7 +170,7 @@ _EXTREMES = {
     "f32": {"MOST": "87.0f", "LEAST": "-104.0f", "ZERO": "0u"},
     "f64": {"MOST": "708.0", "LEAST": "-746.0", "ZERO": "0ull"},
 }
-"""Beyond which an exponential is not a normal number, and below which it is zero."""
+"""Arguments above which an exponential overflows its normal range, and below which it is zero."""
 
 _BINARY = """\
 AS_FN $T as_${NAME}_$S($T a, $T b) {

@@ -1,4 +1,4 @@
-"""Passes over kernel IR: from one legal kernel to an equal one.
+"""Passes over kernel IR: rewrites of a legal kernel to an equivalent one.
 
-Begin with `number_accesses`, the smallest. Passes for C alone are in `cpu`.
+`autosched.lower.pipelines` lists them in order. Begin with `number_accesses`, the smallest. Passes for C are in `cpu`.
 """

@@ -1,67 +1,43 @@
-"""Numbers of the accesses in a kernel."""
+"""Number the access sites of a kernel."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field
 
-from autosched.lower.ir import (
-    AsyncCopy,
-    BufferRead,
-    For,
-    If,
-    Let,
-    LetVector,
-    LoopRole,
-    Op,
-    Stmt,
-    Store,
-    StoreVector,
-    Value,
-    WarpReduce,
-)
+from autosched.lower.ir import For, LoopRole, Stmt, Value
+from autosched.lower.ir_visitor import map_parts
 
 
 def number_accesses(body: tuple[Stmt, ...]) -> tuple[tuple[Stmt, ...], tuple[int, ...]]:
-    """Number the access sites from 0 in the order of the text; return the serial loops around each, too."""
-    depths: list[int] = []
+    """Number the access sites from 0 in the order of the text.
 
-    def site(depth: int) -> int:
-        depths.append(depth)
-        return len(depths) - 1
+    Returns:
+        The statements, and for each site the number of serial loops around it.
+    """
+    numbering = _Numbering()
+    return numbering.statements(body), tuple(numbering.depths)
 
-    def value(v: Value, depth: int) -> Value:
-        if isinstance(v, BufferRead):
-            return BufferRead(v.buffer, v.index, site(depth))
-        return Op(v.name, tuple([value(a, depth) for a in v.args]), v.dtype) if isinstance(v, Op) else v
 
-    def statements(body: tuple[Stmt, ...], depth: int) -> tuple[Stmt, ...]:
-        return tuple(statement(s, depth) for s in body)
+@dataclass
+class _Numbering:
+    """Numbers accesses in order; ``depth`` is the number of serial loops around the current statement."""
 
-    def statement(s: Stmt, depth: int) -> Stmt:
-        match s:
-            case For():
-                return replace(s, body=statements(s.body, depth + (s.role is not LoopRole.THREAD)))
-            case If():
-                condition = value(s.condition, depth)
-                then = statements(s.then, depth)
-                return replace(s, condition=condition, then=then, orelse=statements(s.orelse, depth))
-            case Let():
-                return Let(s.name, value(s.value, depth))
-            case LetVector():
-                return replace(s, site=site(depth))
-            case Store():
-                stored = value(s.value, depth)
-                return replace(s, value=stored, site=site(depth))
-            case StoreVector():
-                values = tuple(value(v, depth) for v in s.values)
-                return replace(s, values=values, site=site(depth))
-            case AsyncCopy():
-                loaded = site(depth)
-                return replace(s, source_site=loaded, site=site(depth))
-            case WarpReduce():
-                loaded = site(depth)
-                return replace(s, load_site=loaded, site=site(depth))
-        return s
+    depths: list[int] = field(default_factory=list)
+    depth: int = 0
 
-    numbered = statements(body, 0)
-    return numbered, tuple(depths)
+    def statements(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple([self._statement(s) for s in body])
+
+    def _statement(self, s: Stmt) -> Stmt:
+        is_serial = isinstance(s, For) and s.role is not LoopRole.THREAD
+        self.depth += is_serial
+        numbered = map_parts(s, values=self._value, sites=self._site, bodies=self.statements)
+        self.depth -= is_serial
+        return numbered
+
+    def _value(self, v: Value) -> Value:
+        return map_parts(v, values=self._value, sites=self._site)
+
+    def _site(self, _: int) -> int:
+        self.depths.append(self.depth)
+        return len(self.depths) - 1

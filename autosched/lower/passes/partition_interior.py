@@ -1,4 +1,4 @@
-"""The interior of a kernel: the box of blocks in which every clamp and guard is decided, and in one way for all."""
+"""Partition the grid of a kernel: the interior is the largest box of blocks where clamps and guards are constant."""
 
 from __future__ import annotations
 
@@ -8,28 +8,30 @@ import numpy as np
 
 from autosched.analysis.indices import index as ix
 from autosched.lower.builder import CheckedIndex
-from autosched.lower.passes.condition_intervals import Mask, Numbers, Runs, answers, runs_of
+from autosched.lower.passes.condition_intervals import Mask, Numbers, Runs, possible_outcomes, runs_of
 
 MAX_BLOCKS = 1 << 22
+"""Blocks at which a condition on several block loops is evaluated, at most."""
 MOST = 0.75
+"""Share of the blocks; conditions that all blocks decide restrict the box only if more have the same outcome."""
 
 
 def interior_box(
     conditions: Iterable[CheckedIndex], grid: Sequence[tuple[str, int]]
 ) -> dict[str, tuple[int, int]] | None:
-    """Return the inclusive box of block indices where all conditions are decided, or None when there is none.
+    """Return the inclusive box of block indices where all conditions have one constant outcome; None if it is empty.
 
-    One body serves the whole box, so a condition must be decided in the same way in all of its blocks. Conditions that
-    are decided in no block at all (they depend on data or on the thread alone) are left in the code and do not count;
-    nor do those that every block decides, if at most the share `MOST` of them agree, as their code does not diverge
-    anyway. Exact for each condition over all threads of a block, where its answers do not change too often (`runs_of`).
+    Two kinds of conditions stay in the code and do not restrict the box. The first depend on data or on the thread in
+    all blocks. The second are constant within each block, with an outcome that at most the share `MOST` of the blocks
+    have in common: they cause no divergence. The result is exact over all threads of a block, unless outcomes change
+    too often along a loop (`runs_of`).
 
     Args:
-        conditions: What a kernel body could not decide.
+        conditions: Conditions without a constant outcome in the whole grid.
         grid: Block loops as (name, extent).
     """
     extents = dict(grid)
-    reach = {name: Runs.whole(n) for name, n in grid}
+    runs_of_loop = {name: Runs.whole(n) for name, n in grid}
     joint: list[tuple[CheckedIndex, tuple[str, ...]]] = []
     for c in conditions:
         names = tuple(v for v in ix.loop_vars(c.index) if v in extents)
@@ -40,10 +42,10 @@ def interior_box(
             continue
         runs = runs_of(c, names[0], extents[names[0]])
         start, end = runs.longest()
-        if _counts(runs.ends > 0, end - start, runs.extent):
-            reach[names[0]] = reach[names[0]].shortened(runs)
+        if _restricts(runs.ends > 0, end - start, runs.extent):
+            runs_of_loop[names[0]] = runs_of_loop[names[0]].shortened(runs)
     box = {}
-    for name, runs in reach.items():
+    for name, runs in runs_of_loop.items():
         start, end = runs.longest()
         if start == end:
             return None
@@ -59,35 +61,41 @@ def interior_box(
 def _shrink(
     c: CheckedIndex, names: Sequence[str], box: dict[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]] | None:
-    """Cut a box so that a condition on several block loops is decided throughout; leave it if it counts nowhere."""
+    """Return the part of a box where a condition on several block loops is constant; the box if it does not matter."""
     sizes = [box[n][1] - box[n][0] + 1 for n in names]
     if np.prod(sizes, dtype=np.int64) > MAX_BLOCKS:
         return box
     axes = np.meshgrid(*(np.arange(box[n][0], box[n][1] + 1) for n in names), indexing="ij", sparse=True)
-    found = answers(c, {n: (at, at) for n, at in zip(names, axes, strict=True)}, tuple(sizes))
-    masks = [a.yes & (a.value == _commonest(a.value[a.yes])) for a in found if a.yes.any()]
+    outcomes = possible_outcomes(c, {n: (at, at) for n, at in zip(names, axes, strict=True)}, tuple(sizes))
+    masks = [o.yes & (o.value == _most_frequent(o.value[o.yes])) for o in outcomes if o.yes.any()]
     if any(mask.all() for mask in masks):
         return box
     slabs = [slab for mask in masks for slab in _slabs(mask)]
     axis, lo, hi = max(slabs, key=lambda slab: (slab[2] - slab[1] + 1) / sizes[slab[0]], default=(0, 0, -1))
-    if not _counts(np.any([a.yes for a in found], axis=0), hi - lo + 1, sizes[axis]):
+    if not _restricts(np.any([o.yes for o in outcomes], axis=0), hi - lo + 1, sizes[axis]):
         return box
     start = box[names[axis]][0]
     return box | {names[axis]: (start + lo, start + hi)} if slabs else None
 
 
-def _counts(decided: Mask, longest: int, blocks: int) -> bool:
-    """Whether the box is cut for a condition that some blocks decide; ``longest`` run of ``blocks`` have one answer."""
+def _restricts(decided: Mask, longest: int, blocks: int) -> bool:
+    """Whether a condition restricts the box.
+
+    Args:
+        decided: Blocks in which it is constant.
+        longest: Length of the longest run of blocks with one outcome.
+        blocks: Number of blocks.
+    """
     return bool(decided.any() and (not decided.all() or longest > MOST * blocks))
 
 
-def _commonest(answers: Numbers) -> int:
-    values, counts = np.unique(answers, return_counts=True)
+def _most_frequent(numbers: Numbers) -> int:
+    values, counts = np.unique(numbers, return_counts=True)
     return int(values[np.argmax(counts)])
 
 
 def _slabs(mask: Mask) -> list[tuple[int, int, int]]:
-    """Return for each axis, where there is one, the longest run of slabs on all of which a mask is true."""
+    """Return the longest run of slabs where a mask is true, as (axis, first, last), for each axis that has one."""
     slabs = []
     for axis in range(mask.ndim):
         run = longest_run(np.asarray(mask.all(axis=tuple(k for k in range(mask.ndim) if k != axis))))

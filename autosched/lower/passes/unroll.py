@@ -1,20 +1,19 @@
-"""Write an unrolled loop out as one straight run of code, in which what its iterations share is computed once.
+"""Unroll a loop fully into straight-line code with common subexpressions computed once.
 
     for s < 4: { at = 4*x + s; v = load a[at]; store b[at] = v }
     ->  at = 4*x; v = load a[at]; store b[at] = v; v1 = load a[at + 1]; store b[at + 1] = v1; ...
 
-Points with equal guards stand under one; those with stricter guards stand inside it, under what these ask for besides.
+Points with equal guards share one ``if``. Points with stricter guards are nested in it, under the additional tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
-from autosched.lang.dtypes import bool_
 from autosched.lower.divisibility import known_divisor
 from autosched.lower.ir import (
     Alloc,
@@ -26,11 +25,9 @@ from autosched.lower.ir import (
     ConstValue,
     For,
     If,
-    IndexValue,
     Let,
     LetIndex,
     LoopRole,
-    Op,
     Stmt,
     Store,
     Value,
@@ -39,14 +36,16 @@ from autosched.lower.ir import (
     walk,
     walk_values,
 )
+from autosched.lower.ir_queries import conjunction, conjuncts, names_in_value, value_key
+from autosched.lower.ir_visitor import map_parts
 
 Tests = dict[Any, tuple[int, Value]]
-"""What a point is guarded by: ``linear + const <= 0`` by the linear part, or any other test by itself with 0."""
+"""Guards of a point by key: the constant of ``linear + const <= 0``, or 0 for any other test, and the test."""
 
 
 @dataclass(slots=True)
 class GuardStage:
-    """Statements under one guard, which is asked besides those of the stages before."""
+    """Statements under one guard, which is tested in addition to the guards of the stages before."""
 
     guard: Value | None
     statements: list[Stmt]
@@ -54,49 +53,59 @@ class GuardStage:
 
 @dataclass(frozen=True, slots=True)
 class StraightLineCode:
-    """A loop written out: stages, each inside the guard of the one before."""
+    """An unrolled loop: stages, each nested in the guard of the stage before."""
 
     stages: tuple[GuardStage, ...]
 
 
 def unroll(loop: For, namer: Namer, first: ix.Index = 0) -> StraightLineCode | None:
-    """Return a loop written out.
+    """Return a loop fully unrolled.
 
-    None if what it contains is not straight (other loops, branches with two arms), or if a point may be there while an
-    earlier one is not.
+    None if the body is no straight-line code (rolled loops, branches with two arms), or if the guard of a point is
+    weaker than that of an earlier point.
 
     Args:
-        loop: A loop that is unrolled, or over few points.
-        namer: Gives names that are new in the kernel.
-        first: What the loop's variable begins at.
+        loop: An unrolled loop, or one over few points.
+        namer: Returns names that are new in the kernel.
+        first: First value of the loop variable.
     """
     stored = frozenset(s.buffer.name for s in walk(loop.body) if isinstance(s, Store))
-    run = _Run(namer, stored)
-    if not run.append_iterations(loop, first) or not run.guards_are_from_outside():
+    unroller = _Unroller(namer, stored)
+    if not unroller.append_iterations(loop, first) or not unroller.guards_are_from_outside():
         return None
-    return StraightLineCode(tuple(run.stages))
+    return StraightLineCode(tuple(unroller.stages))
 
 
 @dataclass
-class _Run:
-    """The loop as far as it is written out; ``index``, ``values`` and ``arrays`` say what its names stand for now.
+class _Unroller:
+    """The iterations unrolled so far.
 
-    ``here`` has the guards around the statement at hand, ``asked`` those of the stage at hand and all before.
+    Attributes:
+        namer: Returns names that are new in the kernel.
+        stored: Names of the buffers that the loop stores to.
+        stages: The statements.
+        tested: Guards of the current stage and all before.
+        index: Value of each bound index in the current iteration, by its name in the loop.
+        values: Value of each bound scalar in the current iteration.
+        arrays: Copy of each declared array that belongs to the current iteration.
+        memo: Names of the common subexpressions, by key.
+        bound: Names bound by the unrolled code.
+        guards: Guards around the current statement.
     """
 
     namer: Namer
     stored: frozenset[str]
     stages: list[GuardStage] = field(default_factory=lambda: [GuardStage(None, [])])
-    asked: Tests = field(default_factory=dict)
+    tested: Tests = field(default_factory=dict)
     index: dict[str, ix.Index] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     arrays: dict[str, Buffer] = field(default_factory=dict)
-    known: dict[Any, Any] = field(default_factory=dict)
+    memo: dict[Any, Any] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)
-    here: list[Value] = field(default_factory=list)
+    guards: list[Value] = field(default_factory=list)
 
     def append(self, s: Stmt) -> None:
-        """Add a statement to the stage at hand."""
+        """Add a statement to the current stage."""
         self.stages[-1].statements.append(s)
 
     def append_iterations(self, loop: For, first: ix.Index = 0) -> bool:
@@ -107,7 +116,7 @@ class _Run:
         return True
 
     def statements(self, body: Sequence[Stmt]) -> bool:
-        """Write out the statements of one iteration; return whether they are straight."""
+        """Append the statements of one iteration; return whether they are straight-line code."""
         return all(self._statement(s, last=k == len(body) - 1) for k, s in enumerate(body))
 
     def _statement(self, s: Stmt, *, last: bool) -> bool:
@@ -116,9 +125,9 @@ class _Run:
                 return self.append_iterations(s)
             case If(orelse=()) if last:
                 tests = [self._value(t) for t in conjuncts(s.condition)]
-                self.here += tests
-                straight = self._enter(_tests(self.here)) and self.statements(s.then)
-                del self.here[len(self.here) - len(tests) :]
+                self.guards += tests
+                straight = self._enter(_tests(self.guards)) and self.statements(s.then)
+                del self.guards[len(self.guards) - len(tests) :]
                 return straight
             case Let():
                 self._let(s)
@@ -129,18 +138,18 @@ class _Run:
                 self.arrays[s.buffer.name] = replace(s.buffer, name=name)
                 self.append(Alloc(self.arrays[s.buffer.name]))
             case Store():
-                if _asked(_tests(self.here)) != _asked(self.asked):
-                    return False  # it stands outside the guard of an earlier one
+                if not self._is_in_stage():
+                    return False  # its guard is weaker than that of an earlier statement
                 buffer, index = self._buffer(s.buffer), self._index(s.index)
                 self.append(replace(s, buffer=buffer, index=index, value=self._value(s.value)))
             case AsyncCopy():
-                if _asked(_tests(self.here)) != _asked(self.asked):
+                if not self._is_in_stage():
                     return False
                 source_index = self._index(s.source_index)
                 self.append(replace(s, index=self._index(s.index), source_index=source_index))
             case WarpReduce():
-                if self.asked:
-                    return False  # every lane takes part
+                if self.tested:
+                    return False  # all lanes must execute it
                 self.append(replace(s, buffer=self._buffer(s.buffer), index=self._index(s.index)))
             case Comment():
                 if all(s not in stage.statements for stage in self.stages):
@@ -150,21 +159,21 @@ class _Run:
         return True
 
     def _new(self, name: str) -> str:
-        found = self.namer(name)
-        self.bound.add(found)
-        return found
+        new = self.namer(name)
+        self.bound.add(new)
+        return new
 
     def _let(self, s: Let) -> None:
         value = self._value(s.value)
         if isinstance(value, VarRef | ConstValue):
             self.values[s.name] = value
             return
-        lasting = not any(isinstance(v, BufferRead) and self._changes(v.buffer) for v in walk_values(value))
+        is_constant = not any(isinstance(v, BufferRead) and self._changes(v.buffer) for v in walk_values(value))
         key = value_key(value)
-        if not lasting or key not in self.known:
-            self.known[key] = VarRef(self._new(s.name), value.dtype)
-            self.append(Let(self.known[key].name, value))
-        self.values[s.name] = self.known[key]
+        if not is_constant or key not in self.memo:
+            self.memo[key] = VarRef(self._new(s.name), value.dtype)
+            self.append(Let(self.memo[key].name, value))
+        self.values[s.name] = self.memo[key]
 
     def _changes(self, buffer: Buffer) -> bool:
         return buffer.in_registers or buffer.name in self.stored
@@ -174,13 +183,13 @@ class _Run:
         linear = ix.sub(index, index.const) if isinstance(index, ix.Affine) else 0
         if isinstance(linear, ix.Affine) and not _is_variable(linear):
             key = ("index", linear.key)
-            if key not in self.known:
-                self.known[key] = self._new(s.name)
-                self.append(LetIndex(self.known[key], linear))
-            index = ix.add(ix.var(self.known[key], *linear.interval), ix.sub(index, linear))
+            if key not in self.memo:
+                self.memo[key] = self._new(s.name)
+                self.append(LetIndex(self.memo[key], linear))
+            index = ix.add(ix.var(self.memo[key], *linear.interval), ix.sub(index, linear))
         self.index[s.name] = index
 
-    # What names stand for
+    # Values of names in the current iteration
 
     def _buffer(self, buffer: Buffer) -> Buffer:
         return self.arrays.get(buffer.name, buffer)
@@ -194,8 +203,8 @@ class _Run:
                 return int(value.value)
             return ix.data(value, *t.interval, text=_text(value))
 
-        found: ix.Index = ix.substitute(e, self.index, on_data)
-        return found
+        substituted: ix.Index = ix.substitute(e, self.index, on_data)
+        return substituted
 
     def _value(self, v: Value) -> Value:
         match v:
@@ -203,37 +212,32 @@ class _Run:
                 return self.values.get(v.name, v)
             case BufferRead():
                 return BufferRead(self._buffer(v.buffer), self._index(v.index), v.site)
-            case IndexValue():
-                return IndexValue(self._index(v.index), v.dtype)
-            case CompareIndex():
-                return CompareIndex(v.op, self._index(v.a), self._index(v.b), v.dtype)
-            case Op():
-                return Op(v.name, tuple(self._value(a) for a in v.args), v.dtype)
-        return v
+        return map_parts(v, values=self._value, indices=self._index)
 
     # Guards
 
     def _enter(self, tests: Tests) -> bool:
-        """Begin a stage where a guard asks for more than those before; return False if it asks for less."""
-        if any(key not in tests or tests[key][0] < const for key, (const, _) in self.asked.items()):
+        """Begin a stage where tests are stricter than those before; return False if some are weaker."""
+        if any(key not in tests or tests[key][0] < const for key, (const, _) in self.tested.items()):
             return False
-        fresh = [test for key, (const, test) in tests.items() if key not in self.asked or const > self.asked[key][0]]
-        if fresh:
-            guard = fresh[0]
-            for test in fresh[1:]:
-                guard = Op("and", (guard, test), bool_)
-            self.stages.append(GuardStage(guard, []))
-            self.asked = tests
+        added = [test for key, (const, test) in tests.items() if key not in self.tested or const > self.tested[key][0]]
+        if added:
+            self.stages.append(GuardStage(conjunction(added), []))
+            self.tested = tests
         return True
 
+    def _is_in_stage(self) -> bool:
+        """Whether the guards around the current statement are those of the current stage."""
+        return _constants(_tests(self.guards)) == _constants(self.tested)
+
     def guards_are_from_outside(self) -> bool:
-        """Whether no guard uses what is bound in the loop, or never holds."""
+        """Whether no guard uses a name bound in the loop, and each can hold."""
         tests = [t for stage in self.stages if stage.guard is not None for t in conjuncts(stage.guard)]
-        return not any(names_of(t) & self.bound or _never(t) for t in tests)
+        return not any(names_in_value(t) & self.bound or _never(t) for t in tests)
 
 
 def _tests(conditions: Sequence[Value]) -> Tests:
-    found: Tests = {}
+    tests: Tests = {}
     for test in conditions:
         key: Any = value_key(test)
         const = 0
@@ -245,16 +249,17 @@ def _tests(conditions: Sequence[Value]) -> Tests:
                 key, const = ix.key(linear), -(-over.const // step) * step
             elif over <= 0:
                 continue
-        if key not in found or const > found[key][0]:
-            found[key] = const, test
-    return found
+        if key not in tests or const > tests[key][0]:
+            tests[key] = const, test
+    return tests
 
 
-def _asked(tests: Tests) -> dict[Any, int]:
+def _constants(tests: Tests) -> dict[Any, int]:
     return {key: const for key, (const, _) in tests.items()}
 
 
 def _never(test: Value) -> bool:
+    """Whether a test is false for all points."""
     if not isinstance(test, CompareIndex) or test.op != "le":
         return False
     over = ix.sub(test.a, test.b)
@@ -263,55 +268,6 @@ def _never(test: Value) -> bool:
 
 def _is_variable(e: ix.Affine) -> bool:
     return e.const == 0 and len(e.terms) == 1 and isinstance(e.terms[0][0], ix.LoopVar) and e.terms[0][1] == 1
-
-
-def conjuncts(v: Value) -> Iterator[Value]:
-    """Yield the tests of which a condition says that all hold."""
-    if isinstance(v, Op) and v.name == "and":
-        for a in v.args:
-            yield from conjuncts(a)
-    else:
-        yield v
-
-
-def names_of(v: Value) -> set[str]:
-    """Return the names that a value reads, those in indices included."""
-    found: set[str] = set()
-    for part in walk_values(v):
-        match part:
-            case VarRef(name=name):
-                found.add(name)
-            case BufferRead(index=index) | IndexValue(index=index):
-                found |= _names_of_index(index)
-            case CompareIndex():
-                found |= _names_of_index(part.a) | _names_of_index(part.b)
-    return found
-
-
-def _names_of_index(e: ix.Index) -> set[str]:
-    found = set(ix.loop_vars(e))
-    for t in ix.atoms(e):
-        if isinstance(t, ix.Atom) and t.kind in ("data", "select") and t.payload is not None:
-            found |= names_of(t.payload)
-    return found
-
-
-def value_key(v: Value) -> Any:
-    """Return what tells values apart; 0.0 from -0.0 too, which are equal."""
-    match v:
-        case VarRef():
-            return ("ref", v.name)
-        case ConstValue():
-            return ("constant", repr(v.value), v.dtype.name)
-        case BufferRead():
-            return ("read", v.buffer.name, ix.key(v.index))
-        case IndexValue():
-            return ("index", ix.key(v.index), v.dtype.name)
-        case CompareIndex():
-            return (v.op, ix.key(v.a), ix.key(v.b))
-        case Op():
-            return (v.name, v.dtype.name, *(value_key(a) for a in v.args))
-    return v
 
 
 def _text(v: Value) -> str:

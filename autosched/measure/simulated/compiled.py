@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from autosched.analysis.identifiers import RESERVED, Namer
+from autosched.analysis.identifiers import Namer
 from autosched.lower.ir import (
-    Alloc,
     BufferRead,
     For,
     If,
     KernelIR,
-    Let,
-    LetIndex,
-    LetVector,
     LoopRole,
     Op,
     Stmt,
@@ -22,6 +18,7 @@ from autosched.lower.ir import (
     values_of,
     walk,
 )
+from autosched.lower.ir_queries import kernel_names
 from autosched.lower.passes.unroll import unroll
 from autosched.measure.simulated.plain import with_vectors, without_vectors
 from autosched.measure.simulated.registers import with_values_for_registers
@@ -38,7 +35,7 @@ def compiled_form(kernel: KernelIR) -> KernelIR:
 
     Loops of which no straight code can be made stay.
     """
-    return replace(kernel, body=_Writer(Namer(_names(kernel))).statements(kernel.body))
+    return replace(kernel, body=_Writer(Namer(kernel_names(kernel))).statements(kernel.body))
 
 
 @dataclass
@@ -105,15 +102,3 @@ def _operations(v: Value) -> int:
     if isinstance(v, Op):
         return 1 + sum([_operations(a) for a in v.args])
     return int(isinstance(v, BufferRead))
-
-
-def _names(kernel: KernelIR) -> set[str]:
-    """Return every name that a kernel uses."""
-    names = {*RESERVED, kernel.name, *(n for n, _ in kernel.grid_loops), *(s.name for s in kernel.scalars)}
-    names |= {b.name for b in (*kernel.reads, *kernel.writes, *(slot.buffer for slot in kernel.shared))}
-    for s in walk(kernel.body):
-        if isinstance(s, For | Let | LetIndex | LetVector):
-            names.add(s.name)
-        elif isinstance(s, Alloc):
-            names.add(s.buffer.name)
-    return names

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.lower.ir import KernelIR, Stmt
-from autosched.lower.passes.coalesce_accesses import coalesce_accesses
-from autosched.lower.passes.insert_async_copies import insert_async_copies
-from autosched.lower.passes.promote_integers import promote_integers
+from autosched.lower.pipelines import CUDA_PASSES, run_passes
 from autosched.measure.simulated.body import SITE_COUNTS, Body
 from autosched.measure.simulated.chain import phase_chains
 from autosched.measure.simulated.compiled import compiled_form
@@ -42,7 +40,7 @@ class SiteCounts:
 
 def as_printed(kernel: KernelIR) -> KernelIR:
     """Return a kernel as the CUDA printer writes it."""
-    return promote_integers(insert_async_copies(coalesce_accesses(kernel) if kernel.vectors else kernel))
+    return run_passes(kernel, CUDA_PASSES)
 
 
 def count_sites(

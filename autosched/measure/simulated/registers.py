@@ -14,7 +14,7 @@ from typing import Any
 
 from autosched.analysis.identifiers import Namer
 from autosched.lower.ir import BufferRead, ConstValue, Let, Op, Stmt, Store, Value, VarRef, WarpReduce, walk_values
-from autosched.lower.passes.unroll import value_key
+from autosched.lower.ir_queries import value_key
 
 
 def with_values_for_registers(body: Sequence[Stmt], namer: Namer) -> list[Stmt]:

@@ -8,7 +8,7 @@ from math import prod
 from autosched.featurize.accesses.accesses import AccessGroup, StageAccesses
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.lang.dtypes import float16
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP, SCATTERED_BYTES
+from autosched.schedule.cpu_policy import MAX_VECTOR_STEP, SCATTERED_BYTES
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level, StageId
 from autosched.search.cost.cpu.lane_access_patterns import LaneAccesses, Moves, period

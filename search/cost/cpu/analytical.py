@@ -62,9 +62,7 @@ from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.host import has_vector_math
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
-from autosched.lower.passes.cpu.strip_mine import LANES as STRIPS
-from autosched.lower.passes.cpu.strip_mine import LEAST_LEFT, SUMS_BYTES
+from autosched.schedule.cpu_policy import MAX_VECTOR_STEP, strip_lengths
 from autosched.search.cost.cpu.cache_traffic import SHARE_OF_CACHE, cache_traffic, ratio
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS, rates_of
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
@@ -223,7 +221,8 @@ class CpuModel:
         vectors = runs / (width * part) * vectorised
         reduces = f[:, INDEX["innermost_loop_extent"]] > points
         own_sums = reduces & (of("scans") == 0)
-        side_by_side = np.where(own_sums, _in_a_strip(lanes, points * LANE_BYTES), lanes)
+        strips = strip_lengths(lanes, points * LANE_BYTES)
+        side_by_side = np.where(own_sums & (strips > 0), strips, lanes)
         sums = points * side_by_side * of("narrowest") / (LANE_BYTES * width * part)
         in_registers = reduces & (sums <= ACCUMULATORS) & (sums <= UNROLLED * points)
         contiguous = np.where(rows.lane_points > 1, 0, of("wide") - savings["wide"] - reduces * of("result_wide"))
@@ -285,19 +284,6 @@ class CpuModel:
         if model not in self._kernel_cache:
             self._kernel_cache[model] = CpuKernelCosts(model, self._stage_cache)
         return self._kernel_cache[model]
-
-
-def _in_a_strip(lanes: Floats, sums_bytes: Floats) -> Floats:
-    """Return the number of lanes with independent running sums, ``float64[R]``: those of a strip in wide rows.
-
-    Args:
-        lanes: ``float64[R]``, lanes of a row.
-        sums_bytes: ``float64[R]``, bytes of a lane's sums.
-    """
-    fits = sums_bytes[:, None] * STRIPS <= SUMS_BYTES  # [R, STRIPS]
-    length = np.where(fits.any(axis=1), np.array(STRIPS)[fits.argmax(axis=1)], np.inf)
-    found: Floats = np.where((lanes > STRIPS[0]) & (lanes >= length + LEAST_LEFT), length, lanes)
-    return found
 
 
 def _waits(sums: Floats, terms: Floats) -> Floats:

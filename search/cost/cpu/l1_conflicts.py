@@ -15,7 +15,7 @@ import numpy as np
 
 from autosched.featurize.accesses.accesses import AccessGroup
 from autosched.featurize.featurizer import SketchFeaturizer
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.schedule.cpu_policy import MAX_VECTOR_STEP
 from autosched.schedule.types import StageId
 from autosched.search.cost.cpu.lane_access_patterns import index_values
 from autosched.search.cost.cpu.lane_costs import LaneWorks

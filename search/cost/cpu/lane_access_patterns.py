@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, product
-from math import gcd, lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,7 @@ from numpy.typing import NDArray
 from autosched.featurize.accesses.accesses import AccessGroup, AccessRow
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.sketch.sketch import spot_storage
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
-from autosched.lower.passes.cpu.unroll_by_period import MOST_PHASES
+from autosched.schedule.cpu_policy import MAX_PERIOD, MAX_VECTOR_STEP, lane_period
 from autosched.search.refine.tile_alignment import array_in_memory
 
 Ints = NDArray[np.int64]
@@ -73,8 +71,8 @@ def period(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
         steps: Distances of lanes of all accesses without quotients; None where a distance is no constant.
         quotients: Quotients of the remaining accesses, see `LaneAccesses.quotient`.
     """
-    count = lcm(*(q // gcd(move, q) for move, q in quotients))
-    if count > MOST_PHASES or count & (count - 1) or None in steps:
+    count = lane_period(quotients)
+    if count > MAX_PERIOD or count & (count - 1) or None in steps:
         return 1
     apart = [*(step * count for step in steps if step is not None), *(move * count // q for move, q in quotients)]
     return count if max(apart, default=0) <= MAX_VECTOR_STEP else 1

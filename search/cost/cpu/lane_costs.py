@@ -9,7 +9,7 @@ from math import ceil, prod
 from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses.accesses import AccessGroup, StageAccesses
 from autosched.featurize.featurizer import SketchFeaturizer
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
+from autosched.schedule.cpu_policy import MAX_VECTOR_STEP
 from autosched.schedule.types import StageId
 from autosched.search.cost.boundary_conditions import Boundary, boundaries
 from autosched.search.cost.cpu.access_class import LANE_BYTES, NEAR_BYTES, AccessClassifier, AccessCounts

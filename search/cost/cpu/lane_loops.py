@@ -14,8 +14,7 @@ from autosched.featurize.tables.descriptor_tables import THREAD
 from autosched.featurize.tables.padding import pad_columns
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.featurize.tables.unique import unique_inverse, unique_rows
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
-from autosched.lower.passes.cpu.unroll_and_jam import ROWS
+from autosched.schedule.cpu_policy import JAM_FACTORS, MAX_VECTOR_STEP
 from autosched.search.cost.cpu.inter_block_reuse import distinct_reads_by_level
 from autosched.search.cost.cpu.kernel_costs import FIELD, CpuKernelCosts
 from autosched.search.cost.cpu.unroll_and_jam_savings import SPARED
@@ -330,7 +329,7 @@ def _jammed(
         iterations: ``int64[R]``, of that loop; 1 where unroll-and-jam does not apply in any case.
     """
     jammed, savings = np.ones(len(iterations)), np.zeros((len(iterations), len(SPARED)))
-    fits = iterations[:, None] % ROWS == 0  # [R, ROWS]
+    fits = iterations[:, None] % JAM_FACTORS == 0  # [R, JAM_FACTORS]
     chosen = np.flatnonzero(fits.any(axis=1))
     _, firsts, which = unique_rows(np.stack([*nests, *dims], axis=1)[chosen])
     for k, first in enumerate(chosen[firsts].tolist()):
@@ -341,7 +340,7 @@ def _jammed(
         rows = chosen[which == k]
         allowed = fits[rows] & ~np.isnan(saved[:, 0])
         some, most = allowed.any(axis=1), allowed.argmax(axis=1)  # the largest factor comes first
-        jammed[rows[some]] = np.array(ROWS)[most[some]]
+        jammed[rows[some]] = np.array(JAM_FACTORS)[most[some]]
         savings[rows[some]] = saved[most[some]]
     return jammed, savings
 

@@ -7,15 +7,7 @@ from numpy.typing import NDArray
 
 from autosched.featurize.accesses.accesses import AccessGroup
 from autosched.featurize.featurizer import SketchFeaturizer
-from autosched.lower.passes.cpu.distribute_lane_loop import MAX_VECTOR_STEP
-from autosched.lower.passes.cpu.unroll_and_jam import (
-    LEAST_LOADS,
-    MOST_LOADS_LEFT,
-    MOST_OPERATIONS,
-    MOST_STREAMS,
-    NEAR,
-    ROWS,
-)
+from autosched.schedule import cpu_policy
 from autosched.schedule.types import StageId
 from autosched.search.cost.cpu.lane_access_patterns import index_values
 from autosched.search.cost.cpu.lane_costs import LANE_BYTES, LaneWorks
@@ -44,19 +36,19 @@ def saved_loads(
         operations: Operations of one evaluation.
 
     Returns:
-        ``float64[ROWS, SPARED]``, NaN for jam factors that do not apply; None if none applies.
+        ``float64[JAM_FACTORS, SPARED]``, NaN for jam factors that do not apply; None if none applies.
     """
     loads = _loads_near_lanes(model, works, stage, lane)
     count = sum(len(g.offsets) for g, _ in loads or ())
-    if loads is None or count < LEAST_LOADS:
+    if loads is None or count < cpu_policy.MIN_JAM_LOADS:
         return None
     called = model.tables.accesses.called_by(stage.func, stage.number, model.structure.inlined)
     evaluated = works.evaluated(stage, lane)
-    found = np.full((len(ROWS), len(SPARED)), np.nan)
-    for k, rows in enumerate(ROWS):
+    found = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
+    for k, rows in enumerate(cpu_policy.JAM_FACTORS):
         places = [_places(g, dim, rows, works.fastest(g.source)) for g, _ in loads]
-        left, streams = sum(map(len, places)), sum(map(_streams, places))
-        if rows * operations > MOST_OPERATIONS or left > MOST_LOADS_LEFT * rows * count or streams > MOST_STREAMS:
+        left, streams = sum(map(len, places)), sum(map(cpu_policy.stream_count, places))
+        if not cpu_policy.jam_pays(rows, operations=operations, loads=count, loads_left=left, streams=streams):
             continue
         found[k] = 0
         for p, (g, step) in zip(places, loads, strict=True):
@@ -80,7 +72,8 @@ def _loads_near_lanes(
         return None
     groups = [*access.loads, *access.stores]
     steps = [works.step(stage, g, lane) for g in groups]
-    near = [(g, step) for g, step in zip(groups, steps, strict=True) if step is not None and step <= MAX_VECTOR_STEP]
+    limit = cpu_policy.MAX_VECTOR_STEP
+    near = [(g, step) for g, step in zip(groups, steps, strict=True) if step is not None and step <= limit]
     if len(near) < len(groups) or any(g.by_data or g.source == stage.func for g in access.loads):
         return None
     return near[: len(access.loads)]
@@ -96,8 +89,3 @@ def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
     numbers = index_values(group, dim, rows).astype(np.uint64) @ weights
     found: Numbers = np.unique(numbers + np.uint64(1 << 63))  # neighbours of 0 are on both sides of it
     return found
-
-
-def _streams(places: Numbers) -> int:
-    """Return the number of runs of nearby elements."""
-    return 1 + int((np.diff(places) > NEAR).sum())

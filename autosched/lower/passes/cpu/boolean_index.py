@@ -1,16 +1,15 @@
-"""Indices that a C compiler can prove to be 0 or 1: gcc 12 miscompiles gathers at them.
+"""Hide the range of indices that a C compiler can prove to be 0 or 1: gcc 12 miscompiles gathers at them.
 
     for lane < 16: { b = mask[lane] != 0; out[lane] = table[(int)b] }
 
-gcc 12 drops the conversion and uses the condition, whose type is one bit wide, as the offset of a gather: with and
-without AVX-512 and ``omp simd``, also where range analysis finds a condition, as in ``min(n, 1)``. A bitwise OR with an
-opaque zero hides the range, and the loop is still vectorised.
+gcc 12 drops the conversion and uses the condition, whose type is one bit wide, as the offset of a gather. This happens
+with and without AVX-512 and ``omp simd``, also for conditions found by range analysis, as in ``min(n, 1)``. A bitwise
+OR with an opaque zero hides the range, and the loop is still vectorised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import DType, int32
@@ -18,10 +17,8 @@ from autosched.lower.ir import (
     BufferRead,
     CompareIndex,
     ConstValue,
-    If,
     IndexValue,
     Let,
-    LetIndex,
     Memory,
     Op,
     Stmt,
@@ -30,16 +27,18 @@ from autosched.lower.ir import (
     VarRef,
     walk,
 )
+from autosched.lower.ir_visitor import Node, map_parts
 
 HIDDEN = "hidden"
-"""Name of the operation that hides the range of an index from compilers."""
+"""Name of the operation that hides the range of an index from compilers; it is printed as a macro."""
 _KINDS = frozenset({"data", "select", "min", "max", "prod"})
 
 
 class BooleanIndices:
-    """Finds the indices of one kernel that are 0 or 1.
+    """Finds and hides the indices of one kernel that are 0 or 1.
 
-    Ranges may be too narrow where a loop brings more; a range that is hidden without need costs an instruction.
+    Ranges ignore values from earlier iterations, so they may be too narrow. A range hidden without need costs one
+    instruction.
 
     Args:
         body: The kernel's statements.
@@ -51,11 +50,11 @@ class BooleanIndices:
         self._pending: list[Stmt] = list(walk(body))
 
     def add(self, s: Stmt) -> None:
-        """Take in a statement that rewriting has made."""
+        """Add a statement made by a rewrite."""
         self._pending.append(s)
 
     def _evaluate_pending(self) -> None:
-        """Find the ranges of names and of arrays that a compiler sees into; most kernels have no index that asks."""
+        """Find the ranges of names and local arrays. Evaluation is lazy: most kernels have no index that needs it."""
         pending, self._pending = self._pending, []
         for s in pending:
             self._evaluate(s)
@@ -65,33 +64,17 @@ class BooleanIndices:
             case Let():
                 self._names[s.name] = self.range_of(s.value)
             case Store() if s.buffer.memory is not Memory.GLOBAL:
-                found = None if s.combine else self.range_of(s.value)
-                known = self._arrays.get(s.buffer.name, found)
-                self._arrays[s.buffer.name] = _hull([found, known])
+                stored = None if s.combine else self.range_of(s.value)
+                before = self._arrays.get(s.buffer.name, stored)
+                self._arrays[s.buffer.name] = _hull([stored, before])
 
-    def hidden(self, s: Stmt) -> Stmt:
-        """Return a statement whose indices, not those of statements inside it, do not show that they are 0 or 1."""
-        match s:
-            case If() if (condition := self._value(s.condition)) is not s.condition:
-                return replace(s, condition=condition)
-            case LetIndex() if (index := self._index(s.index)) is not s.index:
-                return replace(s, index=index)
-            case Let() if (value := self._value(s.value)) is not s.value:
-                return replace(s, value=value)
-            case Store():
-                index, value = self._index(s.index), self._value(s.value)
-                return s if index is s.index and value is s.value else replace(s, index=index, value=value)
-        return s
+    def hidden(self, s: Node) -> Node:
+        """Return a statement with the ranges of its boolean indices hidden, those of inner statements excluded."""
+        return map_parts(s, indices=self._index, values=self._value)
 
     def _value(self, v: Value) -> Value:
-        match v:
-            case BufferRead():
-                index = self._index(v.index)
-                return v if index is v.index else replace(v, index=index)
-            case Op():
-                args = tuple(self._value(a) for a in v.args)
-                return v if all(a is b for a, b in zip(args, v.args, strict=True)) else replace(v, args=args)
-        return v
+        """Return a value with the ranges of its addresses hidden; other indices do not matter."""
+        return map_parts(v, indices=self._index if isinstance(v, BufferRead) else None, values=self._value)
 
     def _index(self, e: ix.Index) -> ix.Index:
         if not any(isinstance(t, ix.Atom) for t, _ in ix.terms_of(e)):
@@ -110,18 +93,18 @@ class BooleanIndices:
         return (lo, hi) if lo <= hi else t.interval
 
     def range_of(self, v: Value) -> ix.Interval | None:
-        """Return a range that a compiler may find for a value of integers; None for floats that are no integers."""
+        """Return the range that a compiler may derive for an integral value; None for other floats."""
         if isinstance(v, Op) and v.dtype.is_float and v.name not in ("cast", "select"):
             return None  # most values of most kernels
         whole = _type_range(v.dtype)
         if v.dtype.kind == "b":
             return whole
-        found = self._followed(v)
-        if found is None:
+        derived = self._derived_range(v)
+        if derived is None:
             return whole
-        return found if whole is None or (whole[0] <= found[0] and found[1] <= whole[1]) else whole
+        return derived if whole is None or (whole[0] <= derived[0] and derived[1] <= whole[1]) else whole
 
-    def _followed(self, v: Value) -> ix.Interval | None:
+    def _derived_range(self, v: Value) -> ix.Interval | None:
         match v:
             case ConstValue() if float(v.value).is_integer():
                 return int(v.value), int(v.value)
@@ -145,7 +128,7 @@ class BooleanIndices:
 
 
 def may_be_boolean(e: ix.Index) -> bool:
-    """Whether an index of a pipeline follows from data, or has a minimum or maximum that is 0 or 1."""
+    """Whether an index of a pipeline depends on data, or has a minimum or maximum that is 0 or 1."""
     return any(t.kind in ("data", "select") or (t.kind in _KINDS and _is_boolean(t.interval)) for t in ix.postorder(e))
 
 
@@ -160,7 +143,7 @@ def _is_boolean(interval: ix.Interval) -> bool:
 
 
 def _hide(t: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
-    """Return an atom behind the operation that hides its range; None where what it is made of is hidden."""
+    """Return an atom wrapped in the operation that hides its range; None if an argument is hidden already."""
     if any(i.kind == "data" and _is_hidden(i) for a in args for i in ix.postorder(a)):
         return None
     rebuilt = ix.Affine(((t, 1),), 0) if t.kind == "data" else ix.rebuilt(t, args)
@@ -175,10 +158,10 @@ def _is_hidden(t: ix.Atom) -> bool:
 
 
 def _hull(ranges: Sequence[ix.Interval | None]) -> ix.Interval | None:
-    known = [r for r in ranges if r is not None]
-    if len(known) < len(ranges) or not known:
+    finite = [r for r in ranges if r is not None]
+    if len(finite) < len(ranges) or not finite:
         return None
-    return min(lo for lo, _ in known), max(hi for _, hi in known)
+    return min(lo for lo, _ in finite), max(hi for _, hi in finite)
 
 
 def _products(ranges: Sequence[ix.Interval]) -> ix.Interval:

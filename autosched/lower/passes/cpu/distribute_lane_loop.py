@@ -1,22 +1,22 @@
-"""Put the lane loop (threadIdx.x) innermost for the C backend.
+"""Distribute the lane loop (threadIdx.x) over a thread's body and make it innermost, for the C backend.
 
-A thread's body becomes, for all lanes of a row at once: serial loops outside, and one vectorisable lane loop around
-each straight-line piece. Per-thread register arrays get a lane dimension. Lanes are independent between barriers, so
-the order does not matter; values bound further out are computed again in each piece that uses them.
+Serial loops of the body become the outer loops, and each straight-line piece gets a vectorisable lane loop of its own.
+Per-thread register arrays get a lane dimension. Lanes are independent between barriers, so the interchange is legal.
+Values bound outside a piece are computed again in each piece that uses them.
 
-Why not leave the lane loop outermost: gcc 12 with ``omp simd`` miscompiles such outer loops when they hold inner
-loops with conditions (seen with AVX-512), and rarely vectorises them otherwise.
+The lane loop is not left outermost because gcc 12 with ``omp simd`` miscompiles outer loops around inner loops with
+conditions (with AVX-512), and rarely vectorises others.
 
 Rewrite:
     for lane: { acc; for s: { let a; store acc[s] } }
     ->  acc[][lanes]; for s: { for lane: { let a; store acc[s][lane] } }
 
-Where lanes combine what they have, all of them have come there, and one statement does it for the row.
+A warp reduction stands between lane loops: one statement combines the elements of all lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autosched.analysis.indices import index as ix
@@ -27,30 +27,29 @@ from autosched.lower.ir import (
     CompareIndex,
     For,
     If,
-    IndexValue,
     Let,
     LetIndex,
     LoopRole,
     Memory,
-    Op,
     Stmt,
     Store,
     Value,
-    VarRef,
     WarpReduce,
-    values_of,
     walk,
-    walk_values,
 )
+from autosched.lower.ir_queries import (
+    access_steps,
+    conjunction,
+    conjuncts,
+    names_in_indices,
+    names_in_value,
+    names_used,
+    reads_in,
+)
+from autosched.lower.ir_visitor import Node, map_parts
+from autosched.schedule import cpu_policy
 
 Binding = Let | LetIndex
-
-MAX_VECTOR_STEP = 4
-"""Largest distance in elements between what neighbouring lanes touch for which lanes are told to form vectors."""
-
-
-SCATTERED_BYTES = 4
-"""Bytes of the smallest elements that lanes are told to store in vectors where data say; others have no instruction."""
 
 
 def make_lane_loop_innermost(loop: For) -> tuple[Stmt, ...]:
@@ -61,21 +60,19 @@ def make_lane_loop_innermost(loop: For) -> tuple[Stmt, ...]:
 
 
 def distribute(loop: For, lanes: int, first: ix.Index) -> tuple[Stmt, ...]:
-    """Return what `make_lane_loop_innermost` does of a part of a lane loop.
+    """Return `make_lane_loop_innermost` of a part of a lane loop.
 
     Args:
         loop: The loop.
-        lanes: How many lanes the part has.
-        first: The first of them.
+        lanes: Number of lanes in the part.
+        first: First lane of the part.
     """
-    here = ix.add(first, ix.var(loop.name, 0, lanes - 1))
-    return _Distributor(
-        replace(loop, extent=lanes, comment=f"{loop.comment}, {lanes} of them"), {loop.name: here}
-    ).run()
+    part = replace(loop, extent=lanes, comment=f"{loop.comment}, {lanes} of them")
+    return _Distributor(part, ix.add(first, ix.var(loop.name, 0, lanes - 1))).run()
 
 
 def guard_to_bound(loop: For) -> Stmt:
-    """Turn the guard around a lane loop's body into the loop's end, so that tails vectorise too.
+    """Turn the guard around a lane loop's body into an upper bound of the loop, so that tails vectorise.
 
     Rewrite:
         for lane < n: if (8*y + lane <= h && y <= k) S   ->   if (y <= k) for lane < min(n, h - 8*y + 1): S
@@ -83,46 +80,25 @@ def guard_to_bound(loop: For) -> Stmt:
     *before, last = loop.body
     if not isinstance(last, If) or last.orelse or not all(isinstance(s, Binding) for s in before):
         return loop
-    limits: list[ix.Index] = []
+    upper_bounds: list[ix.Index] = []
     inside: list[Value] = []
     outside: list[Value] = []
     bound_here = {s.name for s in before if isinstance(s, Binding)}
-    for test in _conjuncts(last.condition):
-        names: set[str] = set()
-        _collect(test, names)
-        limit = _limit(test, loop.name)
+    for test in conjuncts(last.condition):
+        names = names_in_value(test)
+        upper_bound = _upper_bound(test, loop.name)
         if not names & (bound_here | {loop.name}):
             outside.append(test)
-        elif limit is not None and not names & bound_here:
-            limits.append(limit)
+        elif upper_bound is not None and not names & bound_here:
+            upper_bounds.append(upper_bound)
         else:
             inside.append(test)
-    body = (
-        (
-            *before,
-            replace(last, condition=_all(inside)),
-        )
-        if inside
-        else (*before, *last.then)
-    )
-    found: Stmt = replace(loop, body=body, upper_bounds=tuple(limits))
-    return If(_all(outside), (found,)) if outside else found
+    guarded = (replace(last, condition=conjunction(inside)),) if inside else last.then
+    bounded = replace(loop, body=(*before, *guarded), upper_bounds=tuple(upper_bounds))
+    return If(conjunction(outside), (bounded,)) if outside else bounded
 
 
-def _conjuncts(v: Value) -> list[Value]:
-    if isinstance(v, Op) and v.name == "and":
-        return [part for a in v.args for part in _conjuncts(a)]
-    return [v]
-
-
-def _all(tests: Sequence[Value]) -> Value:
-    result = tests[0]
-    for t in tests[1:]:
-        result = Op("and", (result, t), t.dtype)
-    return result
-
-
-def _limit(test: Value, lane: str) -> ix.Index | None:
+def _upper_bound(test: Value, lane: str) -> ix.Index | None:
     """Return the number of lanes for which ``a*lane + rest <= limit`` holds, for a positive integer ``a``."""
     if not isinstance(test, CompareIndex) or test.op != "le":
         return None
@@ -133,39 +109,28 @@ def _limit(test: Value, lane: str) -> ix.Index | None:
     rest = ix.sub(room, ix.scale(ix.var(lane, 0, 1 << 30), scale[0]))
     if lane in ix.loop_vars(rest):
         return None
-    limit: ix.Index = ix.add(ix.floordiv(rest, -scale[0]), 1)
-    return limit
+    upper_bound: ix.Index = ix.add(ix.floordiv(rest, -scale[0]), 1)
+    return upper_bound
 
 
 def is_unit_stride(loop: For) -> bool:
-    """Whether neighbouring lanes touch elements that lie near each other, so that vectors are worth it.
+    """Whether neighbouring lanes access neighbouring elements in all accesses, so that vectors are profitable.
 
-    Told to vectorise a loop over 16-bit elements that lie a row apart, gcc 12 loads all that is between them: tens of
-    thousands of instructions, and a minute to compile them.
+    `autosched.lower.passes.coalesce_accesses.is_contiguous` is satisfied by one such access in memory instead.
+
+    For 16-bit elements a row apart and ``omp simd``, gcc 12 loads all elements in between. Code size and compile time
+    explode.
     """
-    steps: dict[str, int] = {loop.name: 1}
-
-    def step(e: ix.Index) -> int:
-        return sum(c * steps.get(t.name, 0) for t, c in ix.terms_of(e) if isinstance(t, ix.LoopVar))
-
-    for s in walk(loop.body):
-        if isinstance(s, Store) and s.combine:
-            return False
-        if isinstance(s, LetIndex):
-            steps[s.name] = step(s.index)
-        touched = [v.index for value in values_of(s) for v in walk_values(value) if isinstance(v, BufferRead)]
-        if isinstance(s, Store):
-            touched.append(s.index)
-        if any(abs(step(i)) > MAX_VECTOR_STEP for i in touched):
-            return False
-    return True
+    if any(isinstance(s, Store) and s.combine for s in walk(loop.body)):
+        return False
+    return all(abs(step) <= cpu_policy.MAX_VECTOR_STEP for _, step in access_steps(loop))
 
 
 def is_gather(loop: For) -> bool:
-    """Whether addresses in a loop follow from what it loads.
+    """Whether addresses in a loop depend on data that it loads.
 
-    gcc 12 takes what is the same in all lanes out of a lane loop, and then joins two iterations of the loop around it
-    into one (unroll and jam). What the second of them loads to find its addresses is loaded again in every lane then.
+    gcc 12 hoists lane-invariant code out of a lane loop, and then unrolls and jams the loop around it. The loads of
+    the second iteration's addresses are then repeated in every lane.
     """
     return any(
         names_in_indices([r.index for r in reads] + ([s.index] if isinstance(s, Store) else [])) & loaded
@@ -174,26 +139,26 @@ def is_gather(loop: For) -> bool:
 
 
 def is_scatter(loop: For) -> bool:
-    """Whether lanes store where what they load says, and all that they touch is elements of at least 4 bytes.
+    """Whether store addresses depend on loaded data, and all accessed elements have at least 4 bytes.
 
-    No compiler finds out that such stores of different lanes do not meet; without being told, it forms no vectors of
+    Compilers cannot prove that such stores of different lanes do not alias. Without ``omp simd`` they do not vectorise
     the arithmetic either.
     """
-    found = False
+    scatters = False
     for s, reads, loaded in _with_loaded(loop):
-        touched = [r.buffer for r in reads]
+        accessed = [r.buffer for r in reads]
         if isinstance(s, Store):
             if s.combine:
                 return False
-            touched.append(s.buffer)
-            found |= bool(names_in_indices([s.index]) & loaded)
-        if any(b.dtype.bytes_ < SCATTERED_BYTES for b in touched):
+            accessed.append(s.buffer)
+            scatters |= bool(names_in_indices([s.index]) & loaded)
+        if any(b.dtype.bytes_ < cpu_policy.SCATTERED_BYTES for b in accessed):
             return False
-    return found
+    return scatters
 
 
 def _with_loaded(loop: For) -> Iterator[tuple[Stmt, list[BufferRead], frozenset[str]]]:
-    """Yield the statements of a loop, what each reads, and the names that what was loaded before it went into."""
+    """Yield the statements of a loop, the loads of each, and the names that depend on data loaded before it."""
     loaded: frozenset[str] = frozenset()
     for s in walk(loop.body):
         reads = reads_in((s,))
@@ -202,32 +167,26 @@ def _with_loaded(loop: For) -> Iterator[tuple[Stmt, list[BufferRead], frozenset[
             loaded |= {s.name}
 
 
-def reads_in(statements: Sequence[Stmt]) -> list[BufferRead]:
-    """Return what statements read themselves (not those inside them)."""
-    return [v for s in statements for value in values_of(s) for v in walk_values(value) if isinstance(v, BufferRead)]
-
-
-def names_in_indices(indices: Sequence[ix.Index]) -> set[str]:
-    """Return the names that indices depend on."""
-    names: set[str] = set()
-    for index in indices:
-        _collect_index(index, names)
-    return names
-
-
 class _Distributor:
-    def __init__(self, lane: For, at: Mapping[str, ix.Index] | None = None) -> None:
+    """Distributes one lane loop.
+
+    Args:
+        lane: The loop.
+        position: The lane's number in the whole row, for a part of a row.
+    """
+
+    def __init__(self, lane: For, position: ix.Index | None = None) -> None:
         self.lane = lane
-        self.at = at  # what the lane's number is in the whole row, where this is a part of one
+        self.position = position
         self.allocs: list[Stmt] = []
-        self.widened: dict[str, Buffer] = {}
+        self.expanded: dict[str, Buffer] = {}  # arrays with a lane dimension, by name
 
     def run(self) -> tuple[Stmt, ...]:
         body = self._distribute(self.lane.body, [], [])
         return (*self.allocs, *body)
 
     def _distribute(self, body: Sequence[Stmt], visible: list[Binding], guards: list[Value]) -> tuple[Stmt, ...]:
-        """Split a body at its loops; ``visible`` are the bindings made so far, ``guards`` the conditions around it."""
+        """Split a body at its loops; ``visible`` are the bindings so far, ``guards`` the conditions around it."""
         out: list[Stmt] = []
         piece: list[Stmt] = []
         visible = list(visible)
@@ -242,7 +201,7 @@ class _Distributor:
             match s:
                 case Alloc():
                     wide = Buffer(s.buffer.name, s.buffer.dtype, s.buffer.count * self.lane.extent, Memory.REGISTER)
-                    self.widened[s.buffer.name] = wide
+                    self.expanded[s.buffer.name] = wide
                     self.allocs.append(Alloc(wide))
                 case For():
                     flush()
@@ -250,7 +209,7 @@ class _Distributor:
                 case WarpReduce():
                     flush()
                     row = ix.scale(s.index, self.lane.extent)
-                    out.append(replace(s, buffer=self.widened[s.buffer.name], index=row))
+                    out.append(replace(s, buffer=self.expanded[s.buffer.name], index=row))
                 case If() if any(isinstance(t, For | Alloc) for t in walk((*s.then, *s.orelse))):
                     flush()
                     assert not s.orelse, "a guard has one branch"
@@ -266,83 +225,32 @@ class _Distributor:
             inner = (If(g, inner),)
         needed = names_used(inner)
         bindings: list[Stmt] = []
-        for b in reversed(visible):  # latest first, so that what a binding uses is found further on
+        for b in reversed(visible):  # latest first: a binding comes after the names that it uses
             if b.name in needed:
                 bindings.insert(0, b)
                 needed |= names_used((b,))
-        return guard_to_bound(replace(self.lane, body=tuple(self._widen(s) for s in (*bindings, *inner))))
+        return guard_to_bound(replace(self.lane, body=self._expand((*bindings, *inner))))
 
-    def _widen(self, s: Stmt) -> Stmt:
-        match s:
-            case Let():
-                return Let(s.name, self._widen_value(s.value))
-            case LetIndex():
-                return LetIndex(s.name, self._index(s.index))
-            case Store():
-                value, index = self._widen_value(s.value), self._index(s.index)
-                if s.buffer.name in self.widened and s.buffer.memory is Memory.REGISTER:
-                    return Store(self.widened[s.buffer.name], self._lane_index(index), value, s.site)
-                return replace(s, value=value, index=index)
-            case If():
-                then, orelse = (tuple(self._widen(t) for t in b) for b in (s.then, s.orelse))
-                return replace(s, condition=self._widen_value(s.condition), then=then, orelse=orelse)
-        return s
+    def _expand(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Return statements in which arrays have a lane dimension, and lanes their number in the whole row."""
+        return tuple(self._expand_node(map_parts(s, bodies=self._expand)) for s in body)
 
-    def _widen_value(self, v: Value) -> Value:
-        match v:
-            case BufferRead():
-                index = self._index(v.index)
-                if v.buffer.name in self.widened and v.buffer.memory is Memory.REGISTER:
-                    return BufferRead(self.widened[v.buffer.name], self._lane_index(index), v.site)
-                return v if self.at is None else replace(v, index=index)
-            case IndexValue() if self.at is not None:
-                return replace(v, index=self._index(v.index))
-            case CompareIndex() if self.at is not None:
-                return replace(v, a=self._index(v.a), b=self._index(v.b))
-            case Op():
-                return replace(v, args=tuple(self._widen_value(a) for a in v.args))
-        return v
+    def _expand_node(self, node: Node) -> Node:
+        moved = map_parts(node, values=self._expand_node, indices=self._index)
+        if not isinstance(moved, Store | BufferRead):
+            return moved
+        expanded = self.expanded.get(moved.buffer.name)
+        if expanded is None or moved.buffer.memory is not Memory.REGISTER:
+            return moved
+        return replace(moved, buffer=expanded, index=self._lane_index(moved.index))
 
-    def _index(self, i: ix.Index) -> ix.Index:
-        """Return an index where the lane's number is what it is in the whole row."""
-        if self.at is None:
-            return i
-        found: ix.Index = ix.substitute(i, self.at)  # what data choose has names
-        return found
+    def _index(self, e: ix.Index) -> ix.Index:
+        """Return an index with the lane's number in the whole row."""
+        if self.position is None:
+            return e
+        substituted: ix.Index = ix.substitute(e, {self.lane.name: self.position})  # data in indices are names
+        return substituted
 
-    def _lane_index(self, i: ix.Index) -> ix.Index:
-        found: ix.Index = ix.add(ix.scale(i, self.lane.extent), ix.var(self.lane.name, 0, self.lane.extent - 1))
-        return found
-
-
-def names_used(statements: Sequence[Stmt]) -> set[str]:
-    """Return the names that statements read."""
-    names: set[str] = set()
-    for s in walk(tuple(statements)):
-        for v in values_of(s):
-            _collect(v, names)
-        if isinstance(s, Store | LetIndex):
-            _collect_index(s.index, names)
-    return names
-
-
-def _collect(v: Value, names: set[str]) -> None:
-    match v:
-        case VarRef():
-            names.add(v.name)
-        case IndexValue() | BufferRead():
-            _collect_index(v.index, names)
-        case CompareIndex():
-            _collect_index(v.a, names)
-            _collect_index(v.b, names)
-        case Op():
-            for a in v.args:
-                _collect(a, names)
-
-
-def _collect_index(i: ix.Index, names: set[str]) -> None:
-    for t in ix.atoms(i):
-        if isinstance(t, ix.LoopVar):
-            names.add(t.name)
-        elif t.kind in ("data", "select") and t.payload is not None:
-            _collect(t.payload, names)
+    def _lane_index(self, e: ix.Index) -> ix.Index:
+        index: ix.Index = ix.add(ix.scale(e, self.lane.extent), ix.var(self.lane.name, 0, self.lane.extent - 1))
+        return index

@@ -1,4 +1,4 @@
-"""Where two flat indices are the same: an equation for each dimension that they can be told to have."""
+"""Equations for the equality of two flat indices, one per dimension that can be recovered (delinearisation)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Unknown:
 
     Attributes:
         scale: Its coefficient, not zero.
-        term: What it is.
-        side: Which of two iterations it is of, 0 or 1; -1 where it has one value in both.
+        term: The unknown.
+        side: The iteration that it belongs to, 0 or 1; -1 if it has the same value in both.
     """
 
     scale: int
@@ -39,13 +39,13 @@ class Equation:
 
 
 def split_equation(e: Equation) -> list[Equation] | None:
-    """Return equations that all hold exactly where one does (delinearisation); None if it never does.
+    """Return equations whose conjunction is equivalent to an equation; None if it has no solution.
 
-    Unknowns with small coefficients, whose sum stays below what the other coefficients are multiples of, have an
-    equation of their own: with all unknowns below 10, ``10*a + b - 10*c - d == 0`` is ``b == d`` and ``a == c``.
+    Unknowns with small coefficients get an equation of their own if their sum is less than the common divisor of the
+    other coefficients. With all unknowns below 10, ``10*a + b - 10*c - d == 0`` is ``b == d`` and ``a == c``.
     """
     unknowns = sorted(e.unknowns, key=lambda u: abs(u.scale))
-    constant, found = e.constant, list[Equation]()
+    constant, equations = e.constant, list[Equation]()
     start = 0
     for k in range(1, len(unknowns)):
         step = gcd(*(u.scale for u in unknowns[k:]))
@@ -56,11 +56,11 @@ def split_equation(e: Equation) -> list[Equation] | None:
             continue
         if (hi + rest) // step < first:
             return None
-        found.append(Equation(tuple(unknowns[start:k]), rest - first * step))
+        equations.append(Equation(tuple(unknowns[start:k]), rest - first * step))
         constant += first * step - rest
         start = k
-    found.append(Equation(tuple(unknowns[start:]), constant))
-    return found if all(map(_may_hold, found)) else None
+    equations.append(Equation(tuple(unknowns[start:]), constant))
+    return equations if all(map(_may_hold, equations)) else None
 
 
 def _may_hold(e: Equation) -> bool:

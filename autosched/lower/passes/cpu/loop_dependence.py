@@ -1,12 +1,12 @@
-"""Which loops of a kernel carry a dependence through memory, decided on the accesses as they are printed.
+"""Loop-carried dependences through memory, decided exactly on the accesses as they are printed.
 
-A loop carries a dependence if two of its iterations touch one element and one of them writes it, while the loops around
-stand still. C compilers decide that, too, and not always rightly: gcc 12 takes vectors over
+A loop carries a dependence if two of its iterations, in one iteration of the loops around, access the same element and
+one of them writes it. C compilers analyse the same, with errors: gcc 12 vectorises
 
     for y < 7: for x < 15: f[16*y + x + 17] = f[16*y + x] + a[16*y + x + 17]
 
-in y. Two kinds of reuse leave nothing to decide, as the address is the same in each iteration: sums in place, which are
-written where they are read, and elements of a block's or thread's own arrays, which each iteration fills anew.
+in y. Two kinds of reuse are no dependence in this sense, because the address is the same in each iteration: reductions
+in place, and elements of block-local or thread-local arrays that each iteration writes before it reads them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,23 @@ from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     Alloc,
     Buffer,
-    BufferRead,
     CompareIndex,
     For,
     If,
     Let,
     LetIndex,
     Memory,
-    Op,
     Stmt,
     Store,
     Value,
     WarpReduce,
     walk,
-    walk_values,
 )
-from autosched.lower.passes.cpu.distribute_lane_loop import names_in_indices, reads_in
+from autosched.lower.ir_queries import conjuncts, has_loads, names_in_indices, reads_in
 from autosched.lower.passes.cpu.index_equation import Equation, Unknown, split_equation
 
 BUDGET = 6000
-"""Rows of the solver for each pair of accesses; a pair that needs more is taken for a dependence."""
+"""Rows of the solver for each pair of accesses; a pair that needs more counts as a dependence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +47,10 @@ class _Access:
     Attributes:
         buffer: The array.
         index: The element.
-        around: The loops around it, the one that is looked at first.
-        conditions: Indices that are not negative where the access happens.
+        around: The loops around it, outermost first, from the analysed loop on.
+        conditions: Indices that are nonnegative where the access is executed.
         writes: Whether it is a store.
-        atomic: Whether it is an atomic operation, of which compilers leave the order alone.
+        atomic: Whether it is an atomic operation; compilers do not reorder these.
     """
 
     buffer: Buffer
@@ -65,29 +62,29 @@ class _Access:
 
 
 def carries_dependence(loop: For, bound: Mapping[str, ix.Index]) -> bool:
-    """Return whether a loop carries a dependence through memory, other than by sums in place and arrays filled anew.
+    """Whether a loop carries a dependence through memory, other than reductions in place and rewritten local arrays.
 
-    Data may be anything in their range, and what the solver cannot decide counts as a dependence.
+    Data may have any value in their range. Undecided cases count as a dependence.
 
     Args:
         loop: The loop, with the loops that are printed inside it.
         bound: Indices that are bound outside of it, by name.
     """
-    found = _Accesses(loop, bound)
-    stores = [a for a in found.all if a.writes]
-    if any(isinstance(s, WarpReduce) and found.moves(s.index) for s in walk(loop.body)):
+    accesses = _Accesses(loop, bound)
+    stores = [a for a in accesses.all if a.writes]
+    if any(isinstance(s, WarpReduce) and accesses.moves(s.index) for s in walk(loop.body)):
         return True
     seen = set[tuple[object, ...]]()
     for store in stores:
-        for other in found.all:
+        for other in accesses.all:
             if store.buffer.name != other.buffer.name or (store.atomic and other.atomic):
                 continue
-            if found.is_reuse(store, other):
+            if accesses.is_reuse(store, other):
                 continue
             pair = _identity(store), _identity(other)
             if pair not in seen:
                 seen |= {pair, pair[::-1]} if other.writes else {pair}
-                if found.may_meet(store, other):
+                if accesses.may_alias(store, other):
                     return True
     return False
 
@@ -98,7 +95,7 @@ def _identity(a: _Access) -> tuple[object, ...]:
 
 @dataclass
 class _Accesses:
-    """What a loop accesses in arrays that are not declared inside it."""
+    """The accesses of a loop to arrays that are declared outside of it."""
 
     loop: For
     bound: Mapping[str, ix.Index]
@@ -110,11 +107,11 @@ class _Accesses:
         inside = tuple(walk(self.loop.body))
         self._changing = {self.loop.name, *(s.name for s in inside if isinstance(s, Let))}
         self._varying = self._changing | {s.name for s in inside if isinstance(s, For)}
-        own = {s.buffer.name for s in inside if isinstance(s, Alloc)}
-        found = self._of((self.loop,), (), (), dict(self.bound))
-        self.all = [a for a in found if a.buffer.name not in own]
+        local = {s.buffer.name for s in inside if isinstance(s, Alloc)}
+        accesses = self._accesses_in((self.loop,), (), (), dict(self.bound))
+        self.all = [a for a in accesses if a.buffer.name not in local]
 
-    def _of(
+    def _accesses_in(
         self,
         body: Sequence[Stmt],
         around: tuple[For, ...],
@@ -133,70 +130,70 @@ class _Accesses:
                     limits = [ix.sub(ix.sub(e, 1), ix.var(s.name, 0, s.extent - 1)) for e in s.upper_bounds]
                     starts = [ix.sub(ix.var(s.name, 0, s.extent - 1), e) for e in s.lower_bounds]
                     more = tuple(c for e in (*limits, *starts) for c in _linear(ix.substitute(e, bound)))
-                    yield from self._of(s.body, (*around, s), (*conditions, *more), bound)
+                    yield from self._accesses_in(s.body, (*around, s), (*conditions, *more), bound)
                 case If():
-                    tests = _not_negative(s.condition)
+                    tests = _nonnegative_indices(s.condition)
                     more = tuple(c for e in tests for c in _linear(ix.substitute(e, bound)))
-                    yield from self._of(s.then, around, (*conditions, *more), bound)
-                    yield from self._of(s.orelse, around, conditions, bound)
+                    yield from self._accesses_in(s.then, around, (*conditions, *more), bound)
+                    yield from self._accesses_in(s.orelse, around, conditions, bound)
 
     def moves(self, index: ix.Index) -> bool:
         """Whether an index may differ between iterations of the loop."""
-        return bool(names_in_indices([index]) & self._changing) or _loads(index)
+        return bool(names_in_indices([index]) & self._changing) or has_loads(index)
 
     def is_reuse(self, store: _Access, other: _Access) -> bool:
-        """Whether each iteration stores to the same elements, sums in place or in an array that is filled anew."""
+        """Whether each iteration stores to the same elements: a reduction in place, or a rewritten local array."""
         if self.moves(store.index):
             return False
         if ix.key(store.index) == ix.key(other.index):
             return True
         return store.buffer.memory is not Memory.GLOBAL and not (other.writes and self.moves(other.index))
 
-    def may_meet(self, store: _Access, other: _Access) -> bool:
-        """Whether a store and an access of another iteration may touch one element."""
+    def may_alias(self, store: _Access, other: _Access) -> bool:
+        """Whether a store and an access of another iteration may access the same element."""
         equations = self._equations(store.index, other.index)
         if equations is None or any(self._holds_once(e) for e in equations):
             return False
         conditions = (*store.conditions, *other.conditions)
-        for affine in (True, False):  # conditions that are not affine mostly only add to the solver's work
+        for affine in (True, False):  # conditions that are not affine rarely help, and cost the solver time
             if not affine and all(map(_is_affine, conditions)):
                 break
             sides = [[c for c in a.conditions if not affine or _is_affine(c)] for a in (store, other)]
             signs = (1,) if store is other else (1, -1)
-            if not any(self._meet((store, other), sides, equations, sign) for sign in signs):
+            if not any(self._has_solution((store, other), sides, equations, sign) for sign in signs):
                 return False
         return True
 
     def _equations(self, a: ix.Index, b: ix.Index) -> list[Equation] | None:
-        """Return equations that hold where the index of one iteration is that of another; None if it never is."""
+        """Return equations that hold where indices of two iterations are equal; None if they never are."""
         terms: dict[tuple[int, str], list[Any]] = {}
         for side, sign, e in ((0, 1, a), (1, -1, b)):
             for t, c in ix.terms_of(e):
                 fixed = t.name not in self._varying if isinstance(t, ix.LoopVar) else self._is_fixed(t, ())
-                found = terms.setdefault((-1 if fixed else side, t.key), [t, 0])
-                found[1] += sign * c
+                term = terms.setdefault((-1 if fixed else side, t.key), [t, 0])
+                term[1] += sign * c
         unknowns = [Unknown(c, t, side) for (side, _), (t, c) in terms.items() if c]
         return split_equation(Equation(tuple(unknowns), _constant(a) - _constant(b)))
 
     def _holds_once(self, e: Equation) -> bool:
-        """Whether an equation says that the iterations of the loop are the same."""
+        """Whether an equation holds only for two equal iterations of the loop."""
         names = [u.term.name for u in e.unknowns if isinstance(u.term, ix.LoopVar)]
         return e.constant == 0 and names == [self.loop.name] * 2 and sum(u.scale for u in e.unknowns) == 0
 
-    def _meet(
+    def _has_solution(
         self,
         accesses: tuple[_Access, _Access],
         conditions: Sequence[Sequence[ix.Index]],
         equations: Sequence[Equation],
         sign: int,
     ) -> bool:
-        """Whether an access may touch what one of a later (sign 1) or earlier iteration does.
+        """Whether two accesses may alias, the second in a later (sign 1) or earlier (sign -1) iteration.
 
         Args:
-            accesses: The two.
-            conditions: Of each, indices that are not negative.
-            equations: What holds where both touch one element.
-            sign: Which iterations are compared.
+            accesses: The two accesses.
+            conditions: Nonnegative indices of each.
+            equations: Equations that hold where both access the same element.
+            sign: Order of the two iterations.
         """
         system = System()
         unknown = [ix.Affine(((u.term, 1),), 0) for e in equations for u in e.unknowns]
@@ -222,7 +219,7 @@ class _Accesses:
 
     def _is_fixed(self, atom: ix.Atom, _names: Collection[str]) -> bool:
         index = ix.Affine(((atom, 1),), 0)
-        return not names_in_indices([index]) & self._varying and not _loads(index)
+        return not names_in_indices([index]) & self._varying and not has_loads(index)
 
 
 def _is_affine(e: ix.Index) -> bool:
@@ -230,7 +227,7 @@ def _is_affine(e: ix.Index) -> bool:
 
 
 def _linear(e: ix.Index) -> list[ix.Index]:
-    """Return indices that are not negative exactly where ``e`` is not, with fewer floors, minima and maxima."""
+    """Return indices that are nonnegative exactly where ``e`` is, with fewer floors, minima and maxima."""
     for t, c in ix.terms_of(e):
         if not isinstance(t, ix.Atom):
             continue
@@ -238,7 +235,7 @@ def _linear(e: ix.Index) -> list[ix.Index]:
         if t.kind == "div" and c == 1:  # a // d + rest >= 0
             return _linear(ix.add(t.args[0], ix.scale(rest, t.payload)))
         if (t.kind, c > 0) in (("min", True), ("max", False)):
-            return [found for a in t.args for found in _linear(ix.add(rest, ix.scale(a, c)))]
+            return [linear for a in t.args for linear in _linear(ix.add(rest, ix.scale(a, c)))]
     return [e]
 
 
@@ -246,22 +243,14 @@ def _constant(e: ix.Index) -> int:
     return e.const if isinstance(e, ix.Affine) else e
 
 
-def _loads(index: ix.Index) -> bool:
-    """Whether an index has a load in it, of what may have changed between two iterations."""
-    payloads = (t.payload for t in ix.atoms(index) if isinstance(t, ix.Atom) and t.kind in ("data", "select"))
-    return any(isinstance(v, BufferRead) for p in payloads if p is not None for v in walk_values(p))
-
-
-def _not_negative(condition: Value) -> Iterator[ix.Index]:
-    """Yield indices that are not negative where a condition holds; of what is no comparison of indices, none."""
-    match condition:
-        case Op(name="and"):
-            for a in condition.args:
-                yield from _not_negative(a)
-        case CompareIndex(op="le" | "lt"):
-            yield ix.sub(ix.sub(condition.b, condition.a), int(condition.op == "lt"))
-        case CompareIndex(op="ge" | "gt"):
-            yield ix.sub(ix.sub(condition.a, condition.b), int(condition.op == "gt"))
-        case CompareIndex(op="eq"):
-            yield ix.sub(condition.a, condition.b)
-            yield ix.sub(condition.b, condition.a)
+def _nonnegative_indices(condition: Value) -> Iterator[ix.Index]:
+    """Yield indices that are nonnegative where a condition holds; tests other than index comparisons are ignored."""
+    for test in conjuncts(condition):
+        match test:
+            case CompareIndex(op="le" | "lt"):
+                yield ix.sub(ix.sub(test.b, test.a), int(test.op == "lt"))
+            case CompareIndex(op="ge" | "gt"):
+                yield ix.sub(ix.sub(test.a, test.b), int(test.op == "gt"))
+            case CompareIndex(op="eq"):
+                yield ix.sub(test.a, test.b)
+                yield ix.sub(test.b, test.a)

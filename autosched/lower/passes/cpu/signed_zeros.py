@@ -1,8 +1,8 @@
-"""Sums and differences whose zero gets the wrong sign from gcc.
+"""Sums and differences whose zero has the wrong sign in code from gcc.
 
-gcc takes ``0 - x`` for ``-x``, and ``0 + -x`` too, where it sees in one expression that ``x`` is never -0, as an
-integer that is converted: the difference is +0 where both are zero, and -x is -0. It does so without any optimisation,
-before values have names. Operands of a function are not seen together.
+gcc folds ``0 - x`` and ``0 + -x`` to ``-x`` if one expression shows that ``x`` is never -0, as for converted integers.
+For ``x == 0`` the difference is +0, and ``-x`` is -0. The fold happens at all optimisation levels, before values have
+names. It does not happen to operands of a function.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from autosched.lower.ir import ConstValue, IndexValue, Op, Value, walk_values
 
 
 def loses_signed_zero(v: Op) -> bool:
-    """Whether one operand of a sum or difference of floats may be folded to zero, and an integer is in the other."""
+    """Whether one operand of a float sum or difference may fold to zero, and the other converts an integer."""
     a, b = v.args
     return (_may_fold_to_zero(a) and _converts_integer(b)) or (_may_fold_to_zero(b) and _converts_integer(a))
 
@@ -25,7 +25,7 @@ def _converts_integer(v: Value) -> bool:
 
 
 def _may_fold_to_zero(v: Value) -> bool:
-    """Whether a compiler may find out that a float is zero, by constants or because it is less itself."""
+    """Whether a compiler may prove that a float is zero, from constants or because it is ``x - x``."""
     match v:
         case ConstValue():
             return v.value == 0

@@ -1,14 +1,12 @@
-"""Rows of lanes for the C backend whose threads add up: sums stay in registers.
-
-Wide rows are gone through in strips (strip-mining):
+"""Strip-mine wide lane loops with reductions so that running sums stay in registers, for the C backend.
 
     for lane < 512: { acc = 0; for s: { acc = acc + in[s, lane] }; store acc }
     ->  for strip < 4: { acc[128]; for lane < 128: acc[lane] = 0;
                          for s: { for lane < 128: acc[lane] = acc[lane] + in[s, 128*strip + lane] }; ... }
 
-The loop over terms goes around the lanes (`autosched.lower.passes.cpu.distribute_lane_loop`), so there is a sum for
-each lane of a row at once. gcc keeps those of a few vectors in registers if it can unroll the loop over them, and else
-loads and stores all of them with every term.
+The reduction loop is outside the lane loop (`autosched.lower.passes.cpu.distribute_lane_loop`), so all lanes of a row
+have a running sum at once. gcc keeps the sums of a few vectors in registers if it can unroll the lane loop. Otherwise
+it loads and stores all sums in every iteration of the reduction.
 """
 
 from __future__ import annotations
@@ -18,37 +16,27 @@ from collections.abc import Iterable, Iterator
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.lower.ir import Alloc, Buffer, For, LoopRole, Stmt, Store, WarpReduce, walk
-from autosched.lower.passes.cpu.distribute_lane_loop import (
-    distribute,
-    is_unit_stride,
-    make_lane_loop_innermost,
-    reads_in,
-)
+from autosched.lower.ir_queries import reads_in
+from autosched.lower.passes.cpu.distribute_lane_loop import distribute, is_unit_stride, make_lane_loop_innermost
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
-
-LANES = (128, 64, 32)
-"""Of a strip, the most whose sums fit: eight, four or two vectors of AVX-512."""
-LEAST_LEFT = 32
-"""Lanes that may be left over beside strips; fewer go with the last of these."""
-SUMS_BYTES = 1536
-"""Of a strip's sums: 24 vectors of AVX-512."""
+from autosched.schedule import cpu_policy
 
 
 def strip_mine(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
-    """Return what replaces a lane loop (a thread loop of axis 0), in scopes that follow one another.
+    """Return the consecutive scopes that replace a lane loop (a thread loop of axis 0).
 
-    It is `make_lane_loop_innermost`, of each strip where rows are wide and threads add up. Lanes do not meet, so the
-    order does not matter.
+    Each scope is the result of `make_lane_loop_innermost`: for the loop over the strips and the remainder of a wide row
+    with reductions, and for the loop itself otherwise. Lanes are independent, so the order does not matter.
 
     Args:
         loop: The loop.
-        namer: Gives names that are new in the kernel.
+        namer: Returns names that are new in the kernel.
     """
-    length = _strip(loop)
+    length = _strip_length(loop)
     if not length:
         return (make_lane_loop_innermost(loop),)
     count, left = divmod(loop.extent, length)
-    if 0 < left < LEAST_LEFT:
+    if 0 < left < cpu_policy.MIN_STRIP_REMAINDER:
         count, left = count - 1, left + length
     strip = namer(loop.name)
     body = distribute(loop, length, ix.scale(ix.var(strip, 0, count - 1), length))
@@ -57,14 +45,14 @@ def strip_mine(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
 
 
 def keeps_sums_in_registers(loop: For, around: For) -> bool:
-    """Whether sums of whole rows stay in registers over two loops, if gcc does not join terms of the inner one.
+    """Whether running sums of whole rows stay in registers over two loops, unless gcc jams the inner one.
 
-    gcc 12 joins two iterations of a loop around lanes into one (unroll and jam), and what it then says of the addresses
-    of sums keeps it from taking their loads and stores out of the loops. It leaves loops over a thread's points alone.
+    gcc 12 unrolls and jams loops around lane loops. It then cannot prove the addresses of the sums equal, and does not
+    move their loads and stores out of the loops. It does not jam loops over a thread's points.
 
     Args:
         loop: A loop around lane loops.
-        around: The loop around that.
+        around: The loop around ``loop``.
     """
     if not all(isinstance(s, For) and s.role is LoopRole.THREAD and _is_whole(s) for s in loop.body):
         return False
@@ -73,19 +61,17 @@ def keeps_sums_in_registers(loop: For, around: For) -> bool:
     if any(loop.name in ix.loop_vars(s.index) for s in stores):
         return False
     elsewhere = {s.buffer.name for t in around.body if t != loop for s in walk((t,)) if isinstance(s, Store)}
-    return bool(sums) and not elsewhere & set(sums) and _bytes(sums.values()) <= SUMS_BYTES
+    return bool(sums) and not elsewhere & set(sums) and _bytes(sums.values()) <= cpu_policy.SUMS_BYTES
 
 
-def _strip(loop: For) -> int:
-    """Return the lanes of a strip; 0 where rows are left as they are."""
-    if loop.extent <= LANES[0] or any(isinstance(s, WarpReduce) for s in walk(loop.body)):
+def _strip_length(loop: For) -> int:
+    """Return the lanes of a strip; 0 if the loop is not strip-mined."""
+    if loop.extent <= cpu_policy.STRIP_LANES[0] or any(isinstance(s, WarpReduce) for s in walk(loop.body)):
         return 0
-    added = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
-    own = [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in added]
-    length = next((n for n in LANES if n * _bytes(own) <= SUMS_BYTES), 0)
-    if not own or loop.extent < length + LEAST_LEFT:
-        return 0
-    return length if all(map(_is_whole, _lane_loops(make_lane_loop_innermost(loop)))) else 0
+    accumulated = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
+    sums = [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in accumulated]
+    length = int(cpu_policy.strip_lengths(loop.extent, _bytes(sums))) if sums else 0
+    return length if length and all(map(_is_whole, _lane_loops(make_lane_loop_innermost(loop)))) else 0
 
 
 def _bytes(arrays: Iterable[Buffer]) -> int:
@@ -93,12 +79,12 @@ def _bytes(arrays: Iterable[Buffer]) -> int:
 
 
 def _is_whole(lanes: For) -> bool:
-    """Whether all lanes of a row form vectors: no loop over fewer of them is unrolled."""
+    """Whether all lanes of a row form vectors: the loop has no upper bounds and is not split."""
     return is_unit_stride(lanes) and not lanes.upper_bounds and len(split_at_clamps(lanes)) == 1
 
 
 def _read_and_written(loop: For) -> Iterator[Buffer]:
-    """Yield the arrays that a loop both reads and writes."""
+    """Yield the arrays that a loop reads and writes."""
     inside = tuple(walk(loop.body))
     read = {r.buffer.name for r in reads_in(inside)}
     yield from (t.buffer for t in inside if isinstance(t, Store) and t.buffer.name in read)

@@ -1,4 +1,4 @@
-"""Wide rows in which threads add up are gone through in strips, and every lane still does the same once."""
+"""Strip mining: which rows are cut into strips, and that results do not change."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType
-from autosched.lower.passes.cpu.strip_mine import LANES, SUMS_BYTES
 from autosched.lower.program import Program, lower
+from autosched.schedule.cpu_policy import STRIP_LANES, SUMS_BYTES
 from autosched.schedule.legality.validate import violations
 from autosched.search.beam.random_states import RandomStates
 from autosched.search.cost.gpu_analytical import analytical_model
@@ -61,7 +61,7 @@ def lengths(program: Program) -> list[int]:
     ("threads", "strips"),
     [(31, [31]), (128, [128]), (144, [144]), (160, [128, 32]), (256, [128]), (272, [128, 144]), (400, [128, 144])],
 )
-def test_wide_rows_are_taken_in_strips(threads: int, strips: list[int]) -> None:
+def test_wide_rows_are_strip_mined(threads: int, strips: list[int]) -> None:
     bound = window(4 * threads)
     program = in_rows(bound, threads)
     assert sorted(set(lengths(program))) == sorted(set(strips))
@@ -70,10 +70,10 @@ def test_wide_rows_are_taken_in_strips(threads: int, strips: list[int]) -> None:
 
 @pytest.mark.parametrize("points", [2, 4, 8])
 @pytest.mark.parametrize("dtype", [float32, float64, int32])
-def test_strips_are_narrower_where_threads_have_more_sums(dtype: DType, points: int) -> None:
+def test_strips_are_narrower_for_more_sums(dtype: DType, points: int) -> None:
     bound = window(1024, dtype)
     program = in_rows(bound, 256, points)
-    assert set(lengths(program)) == {next((n for n in LANES if n * points * dtype.bytes_ <= SUMS_BYTES), 256)}
+    assert set(lengths(program)) == {next((n for n in STRIP_LANES if n * points * dtype.bytes_ <= SUMS_BYTES), 256)}
     assert_backends_agree(bound, program)
 
 
@@ -82,12 +82,12 @@ def test_blocks_at_both_ends_of_rows_have_loops_of_their_own(width: int) -> None
     """As many lanes as there are is no number that compilers know, so their sums are in memory in any case."""
     bound = window(width)
     program = in_rows(bound, 256)
-    assert set(lengths(program)) == {LANES[0]}
+    assert set(lengths(program)) == {STRIP_LANES[0]}
     assert print_c(program).text.count("2 strips of 128 threads") == 1
     assert_backends_agree(bound, program)
 
 
-def test_lanes_far_apart_stay_together() -> None:
+def test_lanes_with_a_large_step_are_not_strip_mined() -> None:
     """They form no vectors, so there are no registers that could hold their sums."""
     bound = window(1024, step=9)
     program = in_rows(bound, 256)
@@ -96,7 +96,7 @@ def test_lanes_far_apart_stay_together() -> None:
 
 
 @pytest.mark.parametrize(("rows", "nested"), [(3, True), (1, False)])
-def test_terms_are_added_one_by_one_where_sums_last_over_two_loops(rows: int, nested: bool) -> None:
+def test_sums_over_two_loops_are_not_jammed(rows: int, nested: bool) -> None:
     """gcc joins two terms into one otherwise, and loads and stores the sums with every one of the outer loop."""
     bound = window(512, rows=rows)
     text = print_c(in_rows(bound, 64)).text
@@ -104,7 +104,7 @@ def test_terms_are_added_one_by_one_where_sums_last_over_two_loops(rows: int, ne
     assert_backends_agree(bound, in_rows(bound, 64))
 
 
-def test_what_adds_nothing_up_stays_in_one_row() -> None:
+def test_rows_without_sums_are_not_strip_mined() -> None:
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = image[y, x] * 2
     bound = bind(Pipeline(out.over(y=(0, 8), x=(0, 512)), name="p"), {"image": (8, 512)})

@@ -1,4 +1,4 @@
-"""Cutting lane loops where clamps cease to matter changes which code computes a lane, and nothing else."""
+"""Index set splitting: loops without clamps for unaffected lanes, and the same results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from autosched.lower.program import lower
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.target import get_target
 from tests.codegen.ir_machine import Machine
-from tests.codegen.test_lanes import MAX_WORK, blocks, work
+from tests.codegen.test_distribute_lane_loop import MAX_WORK, blocks, work
 from tests.schedule.corner_cases import CORNER_CASES
 
 IN = Buffer("in", float32, 1 << 20, Memory.GLOBAL)
@@ -87,9 +87,9 @@ def test_a_clamped_row_gets_a_loop_without_clamps() -> None:
         assert (lo, hi) == (max(5 * y - 3, 0), min(5 * y + 18, LANES)), "no lane is left out that needs no clamp"
 
 
-def test_an_end_that_was_there_stays() -> None:
+def test_upper_bounds_are_kept() -> None:
     end = ix.sub(30, ix.scale(Y, 3))
-    loop = loop_of(ix.maximum(ix.sub(T, 4), 0), limits=(end,))
+    loop = loop_of(ix.maximum(ix.sub(T, 4), 0), upper_bounds=(end,))
     parts = split_at_clamps(loop)
     assert len(parts) == 2
     same(loop, parts)
@@ -104,7 +104,7 @@ def test_conditions_on_the_lane_are_decided_and_folded() -> None:
     same(loop, parts)
 
 
-def test_a_branch_whose_condition_is_known_goes() -> None:
+def test_branches_with_constant_conditions_are_removed() -> None:
     store = Store(OUT, T, BufferRead(IN, T, 0), 1)
     loop = For("t", LANES, LoopRole.THREAD, (If(CompareIndex("ge", T, 3, bool_), (store,)),), 0)
     parts = split_at_clamps(loop)
@@ -121,13 +121,13 @@ def test_a_branch_whose_condition_is_known_goes() -> None:
         ix.add(T, 1),
     ],
 )  # fmt: skip
-def test_what_is_no_range_of_lanes_stays_one_loop(index: ix.Index) -> None:
+def test_lanes_that_are_no_range_are_not_split(index: ix.Index) -> None:
     body = (LetIndex("k", ix.add(T, 1)), Store(OUT, T, BufferRead(IN, index, 0), 1))
     loop = For("t", LANES, LoopRole.THREAD, body, 0)
     assert split_at_clamps(loop) == (loop,)
 
 
-def test_short_loops_are_not_worth_it() -> None:
+def test_short_loops_are_not_split() -> None:
     body = (Store(OUT, ix.var("t", 0, 3), BufferRead(IN, ix.maximum(ix.sub(ix.var("t", 0, 3), 1), 0), 0), 1),)
     loop = For("t", 4, LoopRole.THREAD, body, 0)
     assert split_at_clamps(loop) == (loop,)

@@ -1,4 +1,4 @@
-"""Interior and border: the box is exact, and inside it nothing is clamped and nothing is guarded."""
+"""Loop partitioning: the interior box is exact, and its code has no clamps and guards."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_no_clamp_and_no_guard_in_the_interior(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["blur_forma", "harris_gray"])
-def test_so_says_the_text(name: str) -> None:
+def test_the_text_has_none_either(name: str) -> None:
     """Nothing is left of them but the threads of a smaller nest: a block has as many as its largest nest."""
     bound = app(name, {"W": 300, "H": 200})
     (out,) = (f for f in bound.funcs.values() if f.is_output)
@@ -76,14 +76,14 @@ def blocks_of(box: dict[str, tuple[int, int]]) -> set[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("size", [(53, 77), (64, 96), (65, 97), (63, 95), (40, 200)])
-def test_the_box_is_every_block_that_needs_no_care(size: tuple[int, int]) -> None:
+def test_the_box_is_every_interior_block(size: tuple[int, int]) -> None:
     bound = blur(*size)
     by, bx = -(-size[0] // 8), -(-size[1] // 32)
     ir = lowered(bound, fused(bound, f"by={by} bx={bx} tx=32 ty=8"))
     assert blocks_of(interior_box(ir)) == oracle(bound, (8, 32))
 
 
-def test_so_it_is_when_the_producer_is_in_another_kernel() -> None:
+def test_the_box_with_a_producer_in_another_kernel() -> None:
     """The last kernel reads an intermediate that has the rows around the image, so only partial tiles matter."""
     bound = blur(65, 97)
     first = kernel(bound, [root("across", "by=9 bx=4 tx=32 ty=8")], (), ["img_clamped"])
@@ -174,7 +174,7 @@ def test_conditions_on_one_block_loop_give_the_largest_box(of: list[CheckedIndex
 
 @settings(deadline=None, max_examples=150)
 @given(st.lists(conditions(("y", "x")), min_size=1, max_size=3))
-def test_conditions_on_two_block_loops_are_settled_throughout_the_box(of: list[CheckedIndex]) -> None:
+def test_conditions_on_two_block_loops_are_constant_in_the_box(of: list[CheckedIndex]) -> None:
     """Or decided in none of its blocks, or in all of them one by one."""
     box = solve(of, (("y", 7), ("x", 7)))
     if box is not None:
@@ -184,7 +184,7 @@ def test_conditions_on_two_block_loops_are_settled_throughout_the_box(of: list[C
 
 
 @pytest.mark.parametrize(("tile", "planes"), [(1, (2, 17)), (2, (1, 8)), (4, (1, 3))])
-def test_one_answer_for_all_blocks(tile: int, planes: tuple[int, int]) -> None:
+def test_one_outcome_for_all_blocks(tile: int, planes: tuple[int, int]) -> None:
     """A tile one plane deep knows by itself whether a read is clamped, but all of them share one body."""
     z, x = Var("z"), Var("x")
     img, out = Input("img", float32, 2), Func("out")
@@ -198,7 +198,7 @@ def test_one_answer_for_all_blocks(tile: int, planes: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("first", [Var("c") % 2 == 0, Var("c") == 0, Var("c") < 2])
-def test_a_choice_by_block_leaves_no_block_at_the_border(first: Expr) -> None:
+def test_a_condition_on_the_block_leaves_no_boundary(first: Expr) -> None:
     """Blocks take different sides of a select on their own index, but none of them diverges."""
     c, x = Var("c"), Var("x")
     img, out = Input("img", float32, 1), Func("out")

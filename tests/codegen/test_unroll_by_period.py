@@ -1,4 +1,4 @@
-"""Lanes that repeat after a few: which loops take several at a time, and that all still do the same once."""
+"""Unrolling by a period: which loops are unrolled, and that results do not change."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ VALUES: dict[str, Callable[[Row], Expr]] = {
 
 @pytest.mark.parametrize("width", [64, 61, 19])
 @pytest.mark.parametrize("name", VALUES)
-def test_lanes_are_taken_together_and_agree(name: str, width: int) -> None:
+def test_periods_are_unrolled_and_agree(name: str, width: int) -> None:
     bound = bound_row(VALUES[name], width)
     loops = loops_together(bound)
     assert loops
@@ -85,14 +85,14 @@ def test_types(dtype: DType) -> None:
     assert_backends_agree(bound, lower(bound, schedule_roots(bound, CPU)), emulate=False)
 
 
-def test_each_phase_computes_its_own_arm() -> None:
+def test_each_lane_of_a_period_computes_its_own_arm() -> None:
     loops = loops_together(bound_row(lambda at: select(x % 2 == 0, at(x // 2) * 3, at(x // 2) - 7)))
     assert loops
     for loop in loops:
         assert "?" not in loop and loop.count("* 3.0f") == loop.count("- 7.0f") == 1
 
 
-def test_what_lanes_share_is_loaded_once() -> None:
+def test_shared_loads_are_done_once() -> None:
     loops = loops_together(bound_row(lambda at: at(x // 2)))
     assert loops
     for loop in loops:
@@ -106,7 +106,7 @@ def test_clamps_are_cut_off() -> None:
 
 
 @pytest.mark.parametrize("width", [64, 59])
-def test_values_that_lanes_keep(width: int) -> None:
+def test_register_arrays_of_lanes(width: int) -> None:
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = image[y, x]
     out[y, x] = out[y, x] * 3 + image[y, x // 2]
@@ -117,7 +117,7 @@ def test_values_that_lanes_keep(width: int) -> None:
 
 @pytest.mark.parametrize("extent", [16, 19])
 @pytest.mark.parametrize("is_limited", [False, True])
-def test_every_lane_comes_once(extent: int, is_limited: bool) -> None:
+def test_every_lane_is_executed_once(extent: int, is_limited: bool) -> None:
     lane, end = ix.var("t", 0, extent - 1), ix.var("end", -3, 30)
     source, result = (Buffer(name, float32, 64, Memory.GLOBAL) for name in ("in", "out"))
     body = (Let("v", BufferRead(source, ix.floordiv(lane, 2), 0)), Store(result, lane, VarRef("v", float32), 1))
@@ -146,7 +146,7 @@ def test_every_lane_comes_once(extent: int, is_limited: bool) -> None:
         (lambda at: at(x // 2), 7),  # few lanes
     ],
 )
-def test_other_loops_stay_as_they_are(value: Callable[[Row], Expr], width: int) -> None:
+def test_other_loops_do_not_change(value: Callable[[Row], Expr], width: int) -> None:
     bound = bound_row(value, width)
     assert not loops_together(bound)
     assert_backends_agree(bound, lower(bound, schedule_roots(bound, CPU)), emulate=False)

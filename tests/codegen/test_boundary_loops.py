@@ -1,4 +1,4 @@
-"""Serial loops in blocks at a border: NVRTC leaves those with guards inside points that are written out as they are."""
+"""Serial loops of boundary blocks: NVRTC does not unroll those with guards inside unrolled points."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def summed(rows: int, columns: int, inner: str = "sy=2 rr.k=40") -> Program:
     return lower(bound, schedule(bound, kernel(bound, roots)))
 
 
-def test_loops_with_guards_stay_loops_at_a_border() -> None:
+def test_loops_with_guards_stay_rolled_in_boundary_code() -> None:
     program = summed(41, 70)
     found = list(loops(program))
     guarded = [before for place, inside, before in found if place == "border" and inside and before != "UNROLL"]
@@ -77,7 +77,7 @@ def test_loops_without_guards_are_left_to_the_compiler() -> None:
     assert not any(inside or before == "ROLLED" for _, inside, before in found)
 
 
-def test_code_without_a_border_has_none() -> None:
+def test_code_without_a_boundary_has_no_marks() -> None:
     assert "ROLLED" not in print_cuda(summed(40, 64).kernels[0]).body
 
 

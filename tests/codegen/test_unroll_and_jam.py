@@ -1,4 +1,4 @@
-"""Taking rows together changes the order of what lanes do, and loads what they share once."""
+"""Unroll and jam: which rows are jammed, and that shared loads are done once."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from autosched.lower.ir import (
     VarRef,
     walk,
 )
-from autosched.lower.passes.cpu.unroll_and_jam import MOST_OPERATIONS, MOST_STREAMS, unroll_and_jam
+from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
 from autosched.lower.program import lower
+from autosched.schedule.cpu_policy import MAX_JAM_OPERATIONS, MAX_JAM_STREAMS
 from autosched.schedule.types import LoopKind
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
@@ -90,7 +91,7 @@ def same(before: Stmt, after: Stmt) -> bool:
 
 
 @pytest.mark.parametrize(("extent", "count"), [(4, 4), (8, 4), (6, 3), (9, 3), (10, 2), (14, 2)])
-def test_rows_are_taken_together_as_far_as_their_number_divides(extent: int, count: int) -> None:
+def test_the_factor_divides_the_number_of_rows(extent: int, count: int) -> None:
     loop = lanes(*stencil(5))
     found = together(extent, loop)
     assert found is not None
@@ -102,7 +103,7 @@ def test_rows_are_taken_together_as_far_as_their_number_divides(extent: int, cou
     assert same(rows(extent, loop), found)
 
 
-def test_what_is_bound_between_rows_and_lanes_is_bound_in_the_lane_loop() -> None:
+def test_bindings_between_the_loops_move_into_the_lane_loop() -> None:
     base = LetIndex("base", ix.scale(Y, STRIDE))
     at = LetIndex("at", ix.add(ix.var("base", 0, 2048), T))
     loop = lanes(at, *stencil(3)[1:])
@@ -111,13 +112,13 @@ def test_what_is_bound_between_rows_and_lanes_is_bound_in_the_lane_loop() -> Non
     assert same(rows(8, loop, base), found)
 
 
-def test_what_is_stored_once_a_row_is_not_stored_by_each_lane() -> None:
+def test_stores_between_the_loops_prevent_jamming() -> None:
     once = Store(OUT, ix.scale(Y, STRIDE), ConstValue(0.0, float32), 99)
     assert together(8, lanes(*stencil(3)), once) is None
 
 
 @pytest.mark.parametrize("kind", [LoopKind.THREAD, LoopKind.SERIAL])
-def test_a_stencil_of_an_app_is_taken_together(kind: LoopKind) -> None:
+def test_a_stencil_of_an_app_is_jammed(kind: LoopKind) -> None:
     """Whether its rows are threads of a block or points of a thread."""
     app, target = get_app("stencil_chain"), get_target("cpu")
     pipeline, params = app.configure({"stages": 2})
@@ -136,54 +137,54 @@ def test_a_stencil_of_an_app_is_taken_together(kind: LoopKind) -> None:
 
 
 @pytest.mark.parametrize("extent", [1, 5, 7])
-def test_rows_that_do_not_divide_stay(extent: int) -> None:
+def test_numbers_of_rows_without_a_factor(extent: int) -> None:
     assert together(extent, lanes(*stencil(5))) is None
 
 
-def test_rows_that_share_nothing_stay() -> None:
+def test_rows_without_shared_loads() -> None:
     assert together(4, lanes(*stencil(1, columns=9))) is None
 
 
-def test_rows_that_load_little_stay() -> None:
+def test_rows_with_few_loads() -> None:
     assert together(4, lanes(*stencil(5, columns=1))) is None
 
 
-def test_rows_that_load_from_many_places_are_taken_in_smaller_groups_or_stay() -> None:
-    pairs = together(4, lanes(*stencil(MOST_STREAMS - 1)))
+def test_many_streams_limit_the_factor() -> None:
+    pairs = together(4, lanes(*stencil(MAX_JAM_STREAMS - 1)))
     assert pairs is not None
     assert pairs.extent == 2
-    assert together(4, lanes(*stencil(MOST_STREAMS))) is None
+    assert together(4, lanes(*stencil(MAX_JAM_STREAMS))) is None
 
 
-def test_long_rows_are_taken_in_smaller_groups_or_stay() -> None:
-    few = together(4, lanes(*stencil(5, more=MOST_OPERATIONS // 2 - 10)))
+def test_many_operations_limit_the_factor() -> None:
+    few = together(4, lanes(*stencil(5, more=MAX_JAM_OPERATIONS // 2 - 10)))
     assert few is not None
     assert few.extent == 2
-    assert together(4, lanes(*stencil(5, more=MOST_OPERATIONS))) is None
+    assert together(4, lanes(*stencil(5, more=MAX_JAM_OPERATIONS))) is None
 
 
-def test_what_is_read_and_written_stays() -> None:
+def test_arrays_that_are_read_and_written() -> None:
     assert together(4, lanes(*stencil(5, source=OUT))) is None
 
 
-def test_branches_stay() -> None:
+def test_branches() -> None:
     at, *others = stencil(5)
     guard = Op("lt", (BufferRead(IN, T, 9), ConstValue(0.0, float32)), float32)
     assert together(4, lanes(at, If(guard, tuple(others)))) is None
 
 
-def test_lanes_that_end_differently_in_different_rows_stay() -> None:
-    assert together(4, lanes(*stencil(5), limits=(ix.add(Y, 4),))) is None
-    assert together(4, lanes(*stencil(5), limits=(9,))) is not None
+def test_bounds_of_lanes_that_depend_on_the_row() -> None:
+    assert together(4, lanes(*stencil(5), upper_bounds=(ix.add(Y, 4),))) is None
+    assert together(4, lanes(*stencil(5), upper_bounds=(9,))) is not None
 
 
-def test_addresses_that_follow_from_data_stay() -> None:
+def test_addresses_that_depend_on_data() -> None:
     at, *others = stencil(5)
     index = Let("i", BufferRead(WHERE, HERE, 8))
     gathered = Let("g", BufferRead(IN, ix.data(VarRef("i", int32), 0, 9, text="i"), 9))
     assert together(4, lanes(at, index, gathered, *others)) is None
 
 
-def test_registers_of_threads_stay() -> None:
+def test_register_arrays_prevent_jamming() -> None:
     acc = Buffer("acc", float32, 64, Memory.REGISTER)
     assert together(4, lanes(*stencil(5)[:-1], Store(acc, T, VarRef("v0", float32), 5))) is None

@@ -1,4 +1,4 @@
-"""Runs of blocks with one answer: as an enumeration finds them, and for any number of blocks."""
+"""Runs of blocks with one outcome: the same as by enumeration, for any number of blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autosched.analysis.indices import index as ix
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.passes import condition_intervals as of
-from autosched.lower.passes.condition_intervals import Runs, answers, runs_of
+from autosched.lower.passes.condition_intervals import Runs, possible_outcomes, runs_of
 from autosched.lower.passes.partition_interior import interior_box
 
 KINDS = ("sign", "nonnegative", "split", "nonzero", "quotient")
@@ -41,7 +41,7 @@ def enumerated(c: CheckedIndex, extent: int) -> list[int]:
     """Return for each block the end of the run that begins with it, itself where it is undecided."""
     blocks = np.arange(extent)
     best = list(range(extent))
-    for way in answers(c, {"b": (blocks, blocks)}, (extent,)):
+    for way in possible_outcomes(c, {"b": (blocks, blocks)}, (extent,)):
         for b in range(extent):
             end = b
             while end < extent and way.yes[end] and way.value[end] == way.value[b]:
@@ -86,7 +86,7 @@ def test_a_clamp_over_many_blocks() -> None:
     assert interior_box([before, beyond], (("b", LONG),)) == {"b": (1, LONG - 3)}
 
 
-def test_answers_that_change_too_often_are_left_undecided() -> None:
+def test_outcomes_that_change_too_often_are_undecided() -> None:
     """Each row of 96 blocks has one quotient: no run is worth a body of its own, and not all can be listed."""
     at = ix.add(ix.scale(ix.var("b", 0, LONG - 1), 32), ix.var("t", 0, 31))
     found = runs_of(CheckedIndex("quotient", at, 96 * 32), "b", LONG)

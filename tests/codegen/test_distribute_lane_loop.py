@@ -1,4 +1,4 @@
-"""Putting the lane loop innermost changes the order of the lanes' work, and nothing else."""
+"""Distribution of the lane loop: the order of lanes changes, and no result does."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_registers_get_a_dimension_for_lanes() -> None:
     assert ix.key(store.index) == ix.key(ix.add(ix.scale(S, 32), T))
 
 
-def test_values_from_further_out_are_computed_again_where_they_are_used() -> None:
+def test_outer_values_are_computed_again_in_each_piece() -> None:
     """``a`` is used in the loop, ``at`` only by ``a``, ``idle`` nowhere: the first two are bound in the lane loop."""
     use = Store(OUT, ix.add(T, 1), Op("add", (VarRef("a", float32), ONE), float32), 1)
     loop = lane(
@@ -157,7 +157,7 @@ def test_values_from_further_out_are_computed_again_where_they_are_used() -> Non
     assert [type(s).__name__ for s in lanes.body] == ["LetIndex", "Let", "Store"]
 
 
-def test_a_guard_becomes_the_end_of_the_lane_loop() -> None:
+def test_a_guard_becomes_an_upper_bound() -> None:
     """``2*t + y <= 30`` leaves ``(30 - y) // 2 + 1`` lanes; what does not depend on the lane goes outside."""
     room = CompareIndex("le", ix.add(ix.scale(T, 2), Y), 30, bool_)
     tail = CompareIndex("le", Y, 8, bool_)
@@ -171,7 +171,7 @@ def test_a_guard_becomes_the_end_of_the_lane_loop() -> None:
         assert ix.evaluate(limit, {"y": y}) == lanes
 
 
-def test_guards_that_are_no_limit_stay_conditions() -> None:
+def test_guards_that_are_no_bound_stay_conditions() -> None:
     falling = CompareIndex("le", ix.scale(T, -1), -3, bool_)
     other = CompareIndex("ge", T, 3, bool_)
     for test in (falling, other):
@@ -181,7 +181,7 @@ def test_guards_that_are_no_limit_stay_conditions() -> None:
 
 
 @pytest.mark.parametrize(("step", "vectors"), [(0, True), (1, True), (-1, True), (4, True), (5, False), (-64, False)])
-def test_lanes_form_vectors_where_they_touch_neighbouring_elements(step: int, vectors: bool) -> None:
+def test_vectors_need_a_small_step(step: int, vectors: bool) -> None:
     at = LetIndex("at", ix.add(ix.scale(T, step), Y))
     near = lane(at, Store(OUT, ix.add(ix.var("at", -2048, 2048), 3), ONE, 0))
     assert is_unit_stride(near) == vectors

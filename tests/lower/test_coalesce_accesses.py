@@ -1,4 +1,4 @@
-"""Joined accesses in kernel IR, and that the CUDA text with them computes the same."""
+"""Coalesced accesses in kernel IR, and that the CUDA text with them computes the same."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def staged(bound: BoundPipeline, threads: str = "tx=32 sx=4") -> Schedule:
     return schedule(bound, tile)
 
 
-def test_four_points_a_thread_are_joined() -> None:
+def test_four_points_of_a_thread_are_coalesced() -> None:
     _, program = both(pair(), staged(pair()))
     body = coalesce_accesses(program.kernels[0]).body
     # of x .. x + 5 four lie together and two
@@ -103,7 +103,7 @@ def test_four_points_a_thread_are_joined() -> None:
 
 
 @pytest.mark.parametrize(("width", "bytes_"), [(512, 16), (510, 8), (511, 4)])
-def test_the_pitch_of_the_callers_arrays_decides(width: int, bytes_: int) -> None:
+def test_the_pitch_of_arrays_must_be_aligned(width: int, bytes_: int) -> None:
     bound = pair(width)
     found = schedule(bound, kernel(bound, [root("out", "by=32 bx=4 tx=32 sx=4")], (), ["wide"]))
     kinds = counted(coalesce_accesses(both(bound, found)[1].kernels[0]).body)
@@ -120,7 +120,7 @@ def test_intermediates_are_pitched() -> None:
     assert out["load global 16"] == 2 and not any(k.startswith("store") for k in out)
 
 
-def test_strides_of_threads_decide() -> None:
+def test_strides_of_threads_must_be_aligned() -> None:
     """Threads side by side and points far apart: no two elements of a thread are neighbours."""
     bound = pair()
     found = schedule(bound, kernel(bound, [root("out", "by=32 bx=4 sx=4 tx=32")], (), ["wide"]))
@@ -129,7 +129,7 @@ def test_strides_of_threads_decide() -> None:
     assert print_cuda(ir).body == print_cuda(replace(ir, vectors=False)).body
 
 
-def test_points_of_a_pyramid_are_joined_without_a_loop() -> None:
+def test_points_of_a_pyramid_are_coalesced_without_a_loop() -> None:
     image, out = Input("image", float32, 2), Func("out")
     out[y, x] = image[y, 2 * x] + image[y, 2 * x + 1]
     bound = bind(Pipeline(out.over(y=(0, 8), x=(0, 128)), name="halved"), {"image": (8, 256)})
@@ -137,13 +137,13 @@ def test_points_of_a_pyramid_are_joined_without_a_loop() -> None:
     assert counted(coalesce_accesses(program.kernels[0]).body) == {"load global 8": 1}
 
 
-def test_a_guard_that_all_points_share_stays_one() -> None:
+def test_a_shared_guard_is_tested_once() -> None:
     _, program = both(pair(), staged(pair()))
     statements = list(walk(coalesce_accesses(program.kernels[0]).body))
     assert not any(s.orelse for s in statements if isinstance(s, If))
 
 
-def test_stricter_guards_stand_inside_the_others() -> None:
+def test_stricter_guards_are_nested() -> None:
     """A tile of 128 columns in 22 threads of 6 points: the last has only two."""
     bound = pair(128)
     tile = kernel(
@@ -159,14 +159,14 @@ def test_stricter_guards_stand_inside_the_others() -> None:
         assert_backends_agree(bound, program)
 
 
-def test_points_that_are_there_one_by_one_stay_in_a_loop() -> None:
+def test_points_with_separate_guards_stay_in_a_loop() -> None:
     bound = pair(127)
     tile = kernel(bound, [root("out", "by=32 bx=1 tx=32 sx=4")], (), ["wide"])
     ir = coalesce_accesses(both(bound, schedule(bound, tile))[1].kernels[0])
     assert not has_vectors(ir.body) and "UNROLL" in print_cuda(ir).body
 
 
-def test_blocks_at_the_border_stay_as_they_are() -> None:
+def test_boundary_code_does_not_change() -> None:
     bound = pair(clamped=True)
     scalar, program = both(bound, staged(bound))
     ir = coalesce_accesses(program.kernels[0])
@@ -176,7 +176,7 @@ def test_blocks_at_the_border_stay_as_they_are() -> None:
 
 
 @needs_compiler
-def test_arrays_read_and_written_in_one_nest_are_left_alone() -> None:
+def test_arrays_read_and_written_in_one_nest_are_not_coalesced() -> None:
     image, out = Input("image", float32, 2), Func("out")
     r = RDom("r", y=(1, 32))
     out[y, x] = image[y, x]
@@ -273,7 +273,7 @@ def test_multiples_are_proved_through_definitions() -> None:
     assert known_divisor(0, {}) == 0
 
 
-def test_verify_knows_vectors() -> None:
+def test_vectors_are_verified() -> None:
     ir = coalesce_accesses(both(pair(), staged(pair()))[1].kernels[0])
     verify(ir)
     wrong = {

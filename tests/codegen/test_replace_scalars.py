@@ -1,4 +1,4 @@
-"""Values kept for the next iteration of a loop: where they are, where they are not, and that results stay the same."""
+"""Scalar replacement of carried values: which loops are rewritten, and that results do not change."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_scan_keeps_one_value_and_a_row_of_lanes_one_each() -> None:
     assert isinstance(before[0], Alloc) and before[0].buffer.count == LANES
 
 
-def test_names_bound_in_the_loop_are_followed() -> None:
+def test_names_bound_in_the_loop_are_substituted() -> None:
     named = ix.var("at", 0, 300)
     body = (LetIndex("at", at(1, 50)), *recurrence(ix.add(named, 1), named))
     before, after = kept(steps(lanes(*body))) or ((), None)
@@ -139,11 +139,11 @@ def test_names_bound_in_the_loop_are_followed() -> None:
         (lanes(*recurrence(at(1, 0, 1), at(1, 0))),),  # all lanes store there
     ],
 )  # fmt: skip
-def test_nothing_is_kept_where_the_next_iteration_may_load_something_else(body: tuple[Stmt, ...]) -> None:
+def test_nothing_is_kept_unless_the_next_iteration_loads_it(body: tuple[Stmt, ...]) -> None:
     assert kept(steps(*body)) is None
 
 
-def test_nothing_is_kept_of_what_not_every_iteration_loads() -> None:
+def test_nothing_is_kept_for_conditional_loads() -> None:
     inside = CompareIndex("ge", STEP, 1, bool_)
     arm = Op("select", (inside, BufferRead(F, at(1), 0), ConstValue(0, int32)), int32)
     assert kept(steps(Store(F, at(1, offset=1), arm, 1))) is None
@@ -152,14 +152,14 @@ def test_nothing_is_kept_of_what_not_every_iteration_loads() -> None:
     assert kept(For("i", STEPS, LoopRole.SERIAL, recurrence(at(1, offset=1), at(1)), upper_bounds=(4,))) is None
 
 
-def test_wide_rows_along_memory_stay_there() -> None:
+def test_wide_contiguous_rows_are_not_kept() -> None:
     wide = For("j", 400, LoopRole.THREAD, recurrence(at(400, 1, 400), at(400, 1)))
     assert kept(steps(wide)) is None
     narrow = For("j", 48, LoopRole.THREAD, recurrence(at(400, 1, 400), at(400, 1)))
     assert kept(steps(narrow)) is not None
 
 
-def test_random_loops_do_the_same_with_kept_values() -> None:
+def test_random_loops_agree_with_kept_values() -> None:
     rng, compared = random.Random(0), 0
     for _ in range(600):
         step, lane = rng.choice((1, 1, 2, 5, -1)), rng.choice((1, 7, 11, 3, -7))
@@ -197,7 +197,7 @@ def test_scans_of_all_types_are_right(dtype: DType, axis: int) -> None:
     assert all(f"{MARKER};" in text for text in texts), "a loop with kept values is marked as before"
 
 
-def test_a_value_that_a_guard_chooses_is_right_at_the_first_point() -> None:
+def test_guarded_values_at_the_first_point() -> None:
     image, f, r = Input("image", float32, 1), Func("f"), RDom("r", k=40)
     f[x] = image[x]
     f[r.k] = select(r.k > 0, f[larger(r.k - 1, 0)], 0.0) + image[r.k]

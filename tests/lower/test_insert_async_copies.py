@@ -1,4 +1,4 @@
-"""Copies to shared memory that go past registers while a step is computed."""
+"""Async copies from global to shared memory."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def copies(code: KernelIR) -> list[AsyncCopy]:
 
 
 @pytest.mark.parametrize(("rows", "columns", "terms"), [(40, 72, 24), (48, 72, 24), (33, 70, 24), (41, 65, 24)])
-def test_products_whose_chunks_are_copied(rows: int, columns: int, terms: int) -> None:
+def test_operand_tiles_of_products_are_copied(rows: int, columns: int, terms: int) -> None:
     bound = product(rows, columns, terms)
     program = lower(bound, legal(bound, in_steps(bound).with_async_copies()))
     assert_backends_agree(bound, program)
@@ -95,13 +95,13 @@ def test_whole_vectors_are_copied() -> None:
         assert after.registers < before.registers
 
 
-def test_more_points_than_registers_would_hold_may_be_copied() -> None:
+def test_copies_need_no_registers() -> None:
     bound = product()
     found = in_steps(bound, walked="rr.k=1", inner="rr.k=24", a="tx=4 ty=4 sx=6 sy=4", b="tx=8 ty=4 sy=6 sx=3")
     assert_backends_agree(bound, lower(bound, legal(bound, found.with_async_copies())))
 
 
-def test_one_copied_beside_one_that_is_loaded() -> None:
+def test_one_operand_is_copied_and_one_loaded() -> None:
     bound = product()
     found = in_steps(bound).with_double_buffering()
     first, *others = found.fused
@@ -146,7 +146,7 @@ def changed(s: Stmt, values: Callable[[tuple[Value, ...]], tuple[Value, ...]]) -
     return s
 
 
-def test_what_is_stored_in_another_order_or_computed() -> None:
+def test_stores_in_another_order_or_of_computed_values() -> None:
     bound = product(48, 72, 48)
     (code,) = lower(bound, legal(bound, in_steps(bound, **VECTORS).with_async_copies())).kernels
     whole = coalesce_accesses(code)
@@ -184,13 +184,13 @@ def test_counts_are_those_of_the_emulator() -> None:
         np.testing.assert_array_equal(getattr(counts, name), getattr(run, name), err_msg=name)
 
 
-def test_text_tells_it() -> None:
+def test_the_schedule_text_shows_async_copies() -> None:
     bound = product()
     text = schedule_text(bound, schedule(bound, in_steps(bound).with_async_copies()))
     assert "a.staged[x 4, y 16]: cache read of a in shared memory, 2 x 320 bytes, double-buffered, async copies" in text
 
 
-def test_what_cannot_be_copied() -> None:
+def test_accesses_that_cannot_be_copied() -> None:
     bound, found = sums(float32)
     past = found.with_async_copies()
     assert violations(bound, schedule(bound, past), H200) == []

@@ -1,4 +1,4 @@
-"""Lane loops that store where data say, in two steps: what stays together, and that both ways give the same."""
+"""Splitting scatter loops: which loops are split, and that both versions have the same results."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def both_ways(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None]) -> Non
 
 
 @pytest.mark.parametrize("dtype", [float32, float16, uint8], ids=str)
-def test_both_ways_give_the_same(monkeypatch: pytest.MonkeyPatch, dtype: DType) -> None:
+def test_both_versions_agree(monkeypatch: pytest.MonkeyPatch, dtype: DType) -> None:
     bound = bound_bins(dtype)
     program = lower(bound, schedule_roots(bound, CPU))
     assert "#ifdef AS_SCATTERS" in print_c(program).text
     both_ways(monkeypatch, lambda: assert_backends_agree(bound, program, emulate=False))
 
 
-def test_random_schedules_give_the_same_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_versions_agree_for_random_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is stored depending on what was stored before, a truth value, and a tuple."""
     image, grid, out, t = Input("image", float32, 2), Func("grid"), Func("out"), RDom("t", t=4)
     value = image[y, x + t.t]
@@ -84,7 +84,7 @@ def lane_loops(program: Program, kernel: str) -> list[str]:
     return [part.partition("}")[0] for part in step.split("for (int x_t")[1:]]
 
 
-def test_what_is_read_where_it_is_written_comes_with_the_writing() -> None:
+def test_loads_of_the_written_array_are_in_the_second_loop() -> None:
     bound = bound_bins()
     first, second = lane_loops(lower(bound, schedule_roots(bound, CPU)), "p_bins1")
     assert "as_cvt_i32_f32" in first
@@ -104,7 +104,7 @@ def test_an_index_that_is_read_and_written_is_kept_once() -> None:
         (lambda at: clamp(at * at - at, 0, 7), True),
     ],
 )
-def test_loops_with_nothing_to_work_out_stay_as_they_are(index: Callable[[Expr], Expr], split: bool) -> None:
+def test_loops_without_operands_to_compute_are_not_split(index: Callable[[Expr], Expr], split: bool) -> None:
     at, out = Input("at", int32, 2), Func("out")
     out[z, y, x] = 0
     out[index(at[y, x]), y, x] += 1
@@ -114,12 +114,12 @@ def test_loops_with_nothing_to_work_out_stay_as_they_are(index: Callable[[Expr],
     assert_backends_agree(bound, program, emulate=False)
 
 
-def test_few_lanes_stay_together() -> None:
+def test_few_lanes_are_not_split() -> None:
     bound = bound_bins(extent=4)
     assert "#ifdef AS_SCATTERS" not in print_c(lower(bound, schedule_roots(bound, CPU))).text
 
 
-def test_a_lane_takes_what_it_has_just_put_into_its_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stores_to_registers_are_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would be read again where the lane stores, and nothing could be worked out before."""
     image, staged, bins = Input("image", float32, 2), Func("staged"), Func("bins")
     staged[y, x] = image[y, x] * 3
@@ -139,7 +139,7 @@ def test_a_lane_takes_what_it_has_just_put_into_its_registers(monkeypatch: pytes
     both_ways(monkeypatch, lambda: assert_backends_agree(bound, program, emulate=False))
 
 
-def test_first_steps_that_are_the_same_for_all_points_of_a_thread_come_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invariant_first_loops_are_hoisted(monkeypatch: pytest.MonkeyPatch) -> None:
     image, c, t = Input("image", float32, 2), Var("c"), RDom("t", t=3)
     bins = Func("bins")
     bins[c, z, y, x] = 0.0

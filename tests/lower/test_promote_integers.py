@@ -1,4 +1,4 @@
-"""Narrow integers computed in 32 bits: the same numbers, and no conversion that cuts off nothing."""
+"""Integer promotion: the same values, without redundant conversions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def function(name: str, body: tuple[Stmt, ...]) -> str:
 
 
 @pytest.mark.skipif(not have_compiler("c"), reason="needs a C compiler")
-def test_random_expressions_keep_their_numbers(tmp_path: Path) -> None:
+def test_random_expressions_keep_their_values(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     bodies = [random_body(rng) for _ in range(EXPRESSIONS)]
     text = "".join(
@@ -125,14 +125,14 @@ def average(a: Value, b: Value) -> Value:
     return Op("cast", (Op("shr", (rounded, ConstValue(1, uint16)), uint16),), uint8)
 
 
-def test_conversions_that_cut_off_nothing_are_dropped() -> None:
+def test_redundant_conversions_are_dropped() -> None:
     """The average of two bytes is a byte again, and so is the average of two averages."""
     a = read(0)
     assert "short" not in printed(average(average(a, a), a), uint8)
     assert printed(average(average(a, a), a), uint8).count("(unsigned char)") == 1
 
 
-def test_sums_that_may_wrap_are_cut_off() -> None:
+def test_sums_that_may_wrap_are_converted() -> None:
     a, b = read(2), read(2)
     total = Op("add", (a, b), uint16)
     assert "(unsigned short)" in printed(Op("shr", (total, ConstValue(1, uint16)), uint16), uint16)
@@ -141,7 +141,7 @@ def test_sums_that_may_wrap_are_cut_off() -> None:
     assert below.count("(unsigned short)") == 1  # of the store
 
 
-def test_names_take_the_wider_type() -> None:
+def test_names_have_the_promoted_type() -> None:
     let, store = promote_statements(
         (
             Let("t", average(read(0), read(0))),
@@ -152,7 +152,7 @@ def test_names_take_the_wider_type() -> None:
     assert isinstance(store, Store) and store.value.dtype == uint8
 
 
-def test_a_name_means_what_was_bound_last() -> None:
+def test_a_name_has_the_range_of_its_last_binding() -> None:
     """Interior and border bind one name to values of different ranges."""
     clamped = Op("max", (Op("cast", (VarRef("t", int16),), uint8), ConstValue(0, uint8)), uint8)
     store = Store(buffer("out", uint8), AT, clamped, 9)

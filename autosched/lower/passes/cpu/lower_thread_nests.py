@@ -1,0 +1,215 @@
+"""Lower thread nests to serial loops and lane loops for the C backend.
+
+One pass over a kernel calls the rewrites of this folder loop by loop, in the order of the text, so that all of them
+share one `Namer` and one set of bound indices:
+
+    lane loop                  strip_mine, which includes make_lane_loop_innermost
+    loop around a lane loop    unroll_and_jam; split_scatter_loop if it gathers; keep_carried_values
+    innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop
+    serial loop                keep_carried_values
+    statement                  BooleanIndices.hidden
+
+In the result, lane loops have the role LANES or VECTOR, and no loop over threadIdx.x has the role THREAD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices.index import Index, substitute
+from autosched.lower.ir import (
+    Barrier,
+    Body,
+    CompilerHint,
+    For,
+    Hint,
+    If,
+    KernelIR,
+    LetIndex,
+    LocalScope,
+    LoopRole,
+    ScatterChoice,
+    Stmt,
+    Store,
+    WarpReduce,
+    walk,
+)
+from autosched.lower.ir_queries import kernel_names, names_used
+from autosched.lower.passes.cpu.boolean_index import BooleanIndices
+from autosched.lower.passes.cpu.distribute_lane_loop import (
+    is_gather,
+    is_scatter,
+    is_unit_stride,
+    make_lane_loop_innermost,
+)
+from autosched.lower.passes.cpu.loop_dependence import carries_dependence
+from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
+from autosched.lower.passes.cpu.split_index_set import split_at_clamps
+from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
+from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
+from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
+from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
+
+AnyStmt = TypeVar("AnyStmt", bound=Stmt)
+
+
+def lower_thread_nests(kernel: KernelIR, *, guarded: bool = True) -> KernelIR:
+    """Return a kernel whose thread nests are serial loops and lane loops.
+
+    Args:
+        kernel: A kernel without arrays in PRIVATE memory.
+        guarded: Whether compiler workarounds are applied: hints and kept values for carried dependences, and hidden
+            ranges of boolean indices.
+    """
+    return replace(kernel, body=_NestLowering(kernel, guarded).statements(kernel.body))
+
+
+class _NestLowering:
+    """Lowers one kernel, in the order of the text."""
+
+    def __init__(self, kernel: KernelIR, guarded: bool) -> None:
+        self._guarded = guarded
+        self._boolean_indices = BooleanIndices(kernel.body)
+        self._namer = Namer(kernel_names(kernel))
+        self._bound: dict[str, Index] = {}
+        self._is_in_lanes = False
+        self._around: For | None = None
+
+    def statements(self, body: Body) -> Body:
+        """Return lowered statements."""
+        return tuple(t for s in body for t in self._statement(s))
+
+    def _statement(self, s: Stmt) -> Body:
+        match s:
+            case For():
+                return self._loop(s)
+            case If():
+                return (self._if(s),)
+            case Barrier() | WarpReduce():
+                return (s,)
+            case LetIndex():
+                self._bound[s.name] = substitute(s.index, self._bound)
+        return (self._hidden(s),)
+
+    def _if(self, s: If) -> If:
+        condition = self._hidden(s)
+        then = self.statements(s.then)
+        return replace(condition, then=then, orelse=self.statements(s.orelse))
+
+    def _hidden(self, s: AnyStmt) -> AnyStmt:
+        """Return a statement with the ranges of its boolean indices hidden."""
+        if not self._guarded:
+            return s
+        self._boolean_indices.add(s)  # rewrites may have given it new names
+        return self._boolean_indices.hidden(s)
+
+    def _loop(self, s: For) -> Body:
+        if s.role is LoopRole.THREAD and s.extent == 1:
+            return (LocalScope(self.statements(s.body)),)
+        if s.role is LoopRole.THREAD and s.axis == 0:
+            return tuple(LocalScope(self._pieces(scope)) for scope in strip_mine(s, self._namer))
+        if s.role is LoopRole.THREAD and (rows := self._jammed_thread_rows(s)):
+            return self._loop_around_lanes(rows)
+        before, s, hints = self._with_kept_values(s)
+        body = self.statements(s.body)
+        if s.ordered or (s.role is LoopRole.SERIAL and not self._is_in_lanes and _updates_unrolled_arrays(s)):
+            hints = (CompilerHint(Hint.ONE_BY_ONE), *hints)
+        return (*before, replace(s, body=(*body, *hints)))
+
+    def _jammed_thread_rows(self, s: For) -> For | None:
+        """Return a loop over groups of rows in place of a loop over threads, if their lanes share loads."""
+        *between, last = s.body
+        if not isinstance(last, For) or last.role is not LoopRole.THREAD or last.axis != 0 or last.extent == 1:
+            return None
+        return unroll_and_jam(replace(s, body=(*between, *make_lane_loop_innermost(last))), self._namer)
+
+    def _pieces(self, body: Body) -> Body:
+        """Return lowered pieces of a distributed lane loop."""
+        return tuple(t for s in body for t in self._piece(s))
+
+    def _piece(self, s: Stmt) -> Body:
+        match s:
+            case For(role=LoopRole.THREAD):
+                return tuple(
+                    t
+                    for loop in unroll_by_period(s, self._namer)
+                    for part in ((loop,) if loop.few_points else split_at_clamps(loop))
+                    for t in self._lane_loop(part)
+                )
+            case For():
+                return self._loop_around_lanes(unroll_and_jam(s, self._namer) or s)
+            case If() if any(isinstance(t, For) for t in s.then):
+                condition = self._hidden(s)
+                return (replace(condition, then=self._pieces(s.then), orelse=()),)
+        return self._statement(s)
+
+    def _loop_around_lanes(self, s: For) -> Body:
+        """Return a loop around lane loops; first steps of scatter loops that do not depend on it come before it."""
+        lane_loops, splits = self._splits_of_all_lane_loops(s)
+        before, s, hints = self._with_kept_values(s)
+        if not splits:
+            return (*before, self._around_pieces(s, hints))
+        whole = (self._around_body(s, self._whole(lane_loops), hints),)
+        first = self._first_steps(splits)
+        return (*before, ScatterChoice(whole, (*first, self._around_body(s, self._second_steps(splits), hints))))
+
+    def _around_pieces(self, s: For, hints: Body) -> For:
+        around, self._around = self._around, s
+        pieces = self._pieces(s.body)
+        self._around = around
+        return self._around_body(s, pieces, hints)
+
+    def _around_body(self, s: For, body: Body, hints: Body) -> For:
+        if is_gather(s) or (self._around is not None and keeps_sums_in_registers(s, self._around)):
+            hints = (CompilerHint(Hint.ONE_BY_ONE), *hints)
+        return replace(s, role=LoopRole.SERIAL, body=(*body, *hints))
+
+    def _with_kept_values(self, s: For) -> tuple[Body, For, Body]:
+        """Return lowered statements before a loop, the loop, and hints at the end of its body."""
+        if not self._guarded or s.role is LoopRole.THREAD or not carries_dependence(s, self._bound):
+            return (), s, ()
+        before, loop = keep_carried_values(s, self._namer) or ((), s)
+        return self._pieces(before), loop, (CompilerHint(Hint.CARRIES_DEPENDENCE),)
+
+    def _splits_of_all_lane_loops(self, s: For) -> tuple[list[For], list[SplitScatter]]:
+        """Return a loop's lane loops and their splits; no splits if a first step depends on the loop."""
+        if not is_gather(s) or not all(isinstance(t, For) and t.role is LoopRole.THREAD for t in s.body):
+            return [], []
+        loops = [part for t in s.body if isinstance(t, For) for part in split_at_clamps(t)]
+        splits = [split for part in loops if (split := split_scatter_loop(part, self._namer))]
+        names = names_used([split.first for split in splits])
+        return loops, splits if len(splits) == len(loops) and s.name not in names else []
+
+    def _lane_loop(self, s: For) -> Body:
+        split = split_scatter_loop(s, self._namer)
+        if split is None:
+            return self._whole([s])
+        whole = self._whole([s])
+        first = self._first_steps([split])
+        return (ScatterChoice(whole, (*first, *self._second_steps([split]))),)
+
+    def _whole(self, loops: Sequence[For]) -> Body:
+        return tuple(self._lanes(s, not s.few_points and (is_unit_stride(s) or is_scatter(s))) for s in loops)
+
+    def _first_steps(self, splits: Sequence[SplitScatter]) -> Body:
+        return tuple(
+            t for split in splits for t in (*self.statements(split.rows), self._lanes(split.first, split.in_vectors))
+        )
+
+    def _second_steps(self, splits: Sequence[SplitScatter]) -> Body:
+        return tuple(self._lanes(split.second, False) for split in splits)
+
+    def _lanes(self, s: For, in_vectors: bool) -> For:
+        self._is_in_lanes = True
+        body = self.statements(s.body)
+        self._is_in_lanes = False
+        return replace(s, role=LoopRole.VECTOR if in_vectors else LoopRole.LANES, body=body)
+
+
+def _updates_unrolled_arrays(s: For) -> bool:
+    """Whether each iteration of a loop stores to several elements of a thread's arrays, in an unrolled loop."""
+    unrolled = (t for t in walk(s.body) if isinstance(t, For) and t.role is LoopRole.UNROLLED)
+    return any(isinstance(t, Store) and t.buffer.in_registers for u in unrolled for t in walk(u.body))

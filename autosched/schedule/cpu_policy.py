@@ -1,0 +1,95 @@
+"""Choices of the C backend that no schedule states: strips, unroll-and-jam factors, periods, steps of vectors.
+
+Pure functions and constants. The passes in `autosched.lower.passes.cpu` apply them, and the CPU cost model in
+`autosched.search.cost.cpu` evaluates them for many candidates at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd, lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MAX_VECTOR_STEP = 4
+"""Largest step in elements between neighbouring lanes for which a lane loop is vectorised with ``omp simd``."""
+SCATTERED_BYTES = 4
+"""Bytes of the smallest elements for which loops with scatter stores are vectorised; processors scatter no others."""
+
+STRIP_LANES = (128, 64, 32)
+"""Lanes of a strip, longest first: eight, four or two vectors of AVX-512. The longest whose sums fit is used."""
+MIN_STRIP_REMAINDER = 32
+"""Lanes of the shortest remainder after the strips; a shorter remainder is merged into the last strip."""
+SUMS_BYTES = 1536
+"""Bytes of the running sums of a strip: 24 vectors of AVX-512."""
+
+JAM_FACTORS = (4, 3, 2)
+"""Rows that are jammed, most first. The first factor that divides the number of rows and fits is used."""
+MIN_JAM_LOADS = 6
+"""Loads of the smallest row that is jammed. Rows with fewer are limited by memory, where jamming does not help."""
+MAX_JAM_LOADS_LEFT = 0.6
+"""Largest share of the rows' loads that may be left after jamming."""
+MAX_JAM_STREAMS = 10
+"""Streams of memory that jammed rows read, at most; the hardware prefetcher follows about as many."""
+MAX_STREAM_GAP = 16
+"""Elements between two loads of one stream, at most."""
+MAX_JAM_OPERATIONS = 400
+"""Operations of jammed rows, at most; compilers take long for longer straight-line code."""
+
+MAX_PERIOD = MAX_VECTOR_STEP
+"""Lanes of one unrolled period, at most: contiguous lanes are this many elements apart afterwards."""
+
+
+def strip_lengths(lanes: ArrayLike, sums_bytes: ArrayLike) -> NDArray[np.int64]:
+    """Return the lanes of a strip in each row, ``int64[R]``; 0 where a row is not strip-mined.
+
+    Args:
+        lanes: ``number[R]``, lanes of each row.
+        sums_bytes: ``number[R]``, bytes of one lane's running sums.
+
+    >>> strip_lengths([512, 128, 512], [4, 4, 100]).tolist()
+    [128, 0, 0]
+    """
+    rows, strips = np.asarray(lanes), np.array(STRIP_LANES, np.int64)
+    fits = np.asarray(sums_bytes)[..., None] * strips <= SUMS_BYTES
+    length = np.where(fits.any(axis=-1), strips[fits.argmax(axis=-1)], 0)
+    is_wide = (rows > STRIP_LANES[0]) & (rows >= length + MIN_STRIP_REMAINDER)
+    return np.where(is_wide, length, 0)
+
+
+def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, streams: int) -> bool:
+    """Whether it pays to jam rows.
+
+    Args:
+        factor: Number of rows.
+        operations: Operations of one row.
+        loads: Loads of one row.
+        loads_left: Different loads of all rows.
+        streams: Streams of memory that they read.
+    """
+    fits = factor * operations <= MAX_JAM_OPERATIONS and streams <= MAX_JAM_STREAMS
+    return fits and loads_left <= MAX_JAM_LOADS_LEFT * factor * loads
+
+
+def stream_count(positions: ArrayLike) -> int:
+    """Return the number of streams in ascending positions of loads: runs without gaps over `MAX_STREAM_GAP`.
+
+    >>> stream_count([0, 1, 2, 100, 110])
+    2
+    """
+    gaps: NDArray[Any] = np.diff(np.asarray(positions))
+    return 1 + int((gaps > MAX_STREAM_GAP).sum())
+
+
+def lane_period(quotients: Iterable[tuple[int, int]]) -> int:
+    """Return the number of lanes after which all quotients move by a whole number.
+
+    Args:
+        quotients: Step of each numerator per lane, and its divisor.
+
+    >>> lane_period([(1, 2), (3, 4)])
+    4
+    """
+    return lcm(*(divisor // gcd(step, divisor) for step, divisor in quotients))
