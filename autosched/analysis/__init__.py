@@ -1,1 +1,1 @@
-"""What a pipeline accesses: symbolic indices, regions, dependences, the stage graph."""
+"""Bound pipelines: symbolic indices, regions, dependences, the stage graph."""

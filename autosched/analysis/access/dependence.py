@@ -91,9 +91,10 @@ def update_dependences(func: Func, definition: Definition, ranges: Mapping[str, 
 def _steps(
     update: _Update, carried: Sequence[str], moved: Sequence[str]
 ) -> tuple[tuple[str, ...], frozenset[str]]:  # fmt: skip
-    """Return the shortest prefix of the carried loops that makes others, all of ``moved``, parallel; and those.
+    """Return the shortest prefix of the carried loops that makes others parallel, and these others.
 
-    Only a prefix can move outwards: it determines the order of conflicting iterations that differ in it.
+    All of ``moved`` must be parallel. Only a prefix can move outwards: it determines the order of conflicting
+    iterations that differ in it.
     """
     for count in range(1, len(carried) + bool(moved)):
         prefix = carried[:count]
