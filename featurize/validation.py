@@ -19,7 +19,7 @@ Comparisons have three classes: ``exact``; ``approximate``, where an address is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -86,7 +86,7 @@ Draw = Callable[[np.random.Generator], "tuple[Sequence[SketchedKernel], Schedule
 
 
 @dataclass
-class Tally:
+class FeatureTally:
     """Comparisons of one app.
 
     Attributes:
@@ -105,7 +105,7 @@ class Tally:
     notes: list[str] = field(default_factory=list)
     kernels: int = 0
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: FeatureTally) -> None:
         """Add the comparisons of another tally."""
         self.compared.update(other.compared)
         self.equal.update(other.equal)
@@ -129,7 +129,7 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ValidationProblem:
     """A bound pipeline with inputs.
 
     Attributes:
@@ -143,7 +143,7 @@ class Problem:
     scalars: dict[str, Any]
 
 
-def app_problem(name: str, grid: int = 0) -> Problem:
+def app_problem(name: str, grid: int = 0) -> ValidationProblem:
     """Return an app bound to odd sizes, or to images of ``grid`` by ``grid`` points."""
     app = get_app(name)
     structure = {"stages": CHAIN_STAGES, "T": TIME_STEPS}
@@ -154,7 +154,7 @@ def app_problem(name: str, grid: int = 0) -> Problem:
     sizes = {k: odd.get(k, v) for k, v in app.small_sizes.items()}
     arrays = app.make_inputs(sizes)
     bound = bind(pipeline, {n: a.shape for n, a in arrays.items()}, params)
-    return Problem(bound, arrays, {p.name: params.get(p.name, p.default) for p in bound.scalars})
+    return ValidationProblem(bound, arrays, {p.name: params.get(p.name, p.default) for p in bound.scalars})
 
 
 def has_gathers(bound: BoundPipeline) -> bool:
@@ -166,7 +166,7 @@ def has_gathers(bound: BoundPipeline) -> bool:
 
 
 @dataclass
-class Checker:
+class FeatureChecker:
     """Compares the kernels of random schedules of one problem.
 
     Args:
@@ -183,7 +183,7 @@ class Checker:
         tally: The comparisons.
     """
 
-    problem: Problem
+    problem: ValidationProblem
     target: Target
     draw: Draw
     grid_only: bool = False
@@ -191,7 +191,7 @@ class Checker:
     as_written: Featurizer = field(init=False)
     first_warp: Featurizer = field(init=False)
     coalesced: Featurizer = field(init=False)
-    tally: Tally = field(init=False, default_factory=Tally)
+    tally: FeatureTally = field(init=False, default_factory=FeatureTally)
 
     def __post_init__(self) -> None:
         bound, target = self.problem.bound, self.target
@@ -220,6 +220,12 @@ class Checker:
                 self._compare_vectors(what, traced, coalesced, position, kernel.structure, params)
             else:
                 self._compare_kernel(what, traced, position, kernel.structure, params)
+
+    def check_all(self, seeds: Iterable[int]) -> FeatureTally:
+        """Compare the random schedules of some seeds; return the tally."""
+        for seed in seeds:
+            self.check(seed)
+        return self.tally
 
     def _traced(self, schedule: Schedule, *, vectors: bool) -> TracedProgram:
         program = lower(self.problem.bound, schedule, vectors=vectors)
@@ -331,7 +337,7 @@ def _candidate_text(sketch: KernelSketch, params: Ints) -> str:
     return f"[{spots}] inlined {sorted(sketch.inlined)} {params[0].tolist()}"
 
 
-def report_lines(name: str, tally: Tally, seconds: float, *, verbose: bool = False) -> Iterator[str]:
+def report_lines(name: str, tally: FeatureTally, seconds: float, *, verbose: bool = False) -> Iterator[str]:
     """Yield the lines of a report on one app.
 
     Args:
@@ -361,7 +367,7 @@ def _spread(errors: Sequence[float]) -> str:
     )
 
 
-def figures(tally: Tally) -> dict[str, Any]:
+def figures(tally: FeatureTally) -> dict[str, Any]:
     """Return a tally as plain data for JSON."""
     return {
         "kernels": tally.kernels,

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from autosched.apps import load_apps
-from autosched.featurize.validation import Checker, SketchedKernel, Tally, app_problem, figures, report_lines
+from autosched.featurize import validation
 from autosched.schedule.types import Schedule
 from autosched.search.beam.random_states import RandomStates
 from autosched.search.cost.gpu_analytical import AnalyticalModel
@@ -33,20 +33,17 @@ from autosched.target import get_target
 SEEDS_PER_TASK = 4
 
 
-def check_app(name: str, seeds: Sequence[int], grid: int, vectors: bool) -> Tally:
+def check_app(name: str, seeds: Sequence[int], grid: int, vectors: bool) -> validation.FeatureTally:
     """Compare the schedules of an app that some seeds give."""
-    problem, target = app_problem(name, grid), get_target("h200")
+    problem, target = validation.app_problem(name, grid), get_target("h200")
     evaluator = KernelEvaluator(problem.bound, target, AnalyticalModel(target), SearchSettings())
     states = RandomStates(evaluator, varied=True)
 
-    def draw(rng: np.random.Generator) -> tuple[Sequence[SketchedKernel], Schedule] | None:
+    def draw(rng: np.random.Generator) -> tuple[Sequence[validation.SketchedKernel], Schedule] | None:
         drawn = states.draw_legal(rng)
         return drawn and (drawn[0].pieces, drawn[1])
 
-    checker = Checker(problem, target, draw, grid_only=grid > 0, vectors=vectors)
-    for seed in seeds:
-        checker.check(seed)
-    return checker.tally
+    return validation.FeatureChecker(problem, target, draw, grid_only=grid > 0, vectors=vectors).check_all(seeds)
 
 
 def main() -> None:
@@ -62,17 +59,17 @@ def main() -> None:
     args = parser.parse_args()
     seeds = range(args.seed, args.seed + args.schedules)
     parts = [seeds[k : k + SEEDS_PER_TASK] for k in range(0, len(seeds), SEEDS_PER_TASK)]
-    tallies: dict[str, Tally] = {}
+    tallies: dict[str, validation.FeatureTally] = {}
     with tempfile.TemporaryDirectory() as cache, ProcessPoolExecutor(args.jobs) as pool:
         os.environ["AUTOSCHED_CACHE_DIR"] = cache  # random kernels are not worth caching
         for name in args.apps.split(","):
             start = time.perf_counter()
-            tally = tallies[name] = Tally()
+            tally = tallies[name] = validation.FeatureTally()
             for done in [pool.submit(check_app, name, p, args.grid, args.vectors) for p in parts]:
                 tally.add(done.result())
-            print(*report_lines(name, tally, time.perf_counter() - start, verbose=args.verbose), sep="\n")
+            print(*validation.report_lines(name, tally, time.perf_counter() - start, verbose=args.verbose), sep="\n")
     if args.json:
-        Path(args.json).write_text(json.dumps({name: figures(t) for name, t in tallies.items()}, indent=1))
+        Path(args.json).write_text(json.dumps({name: validation.figures(t) for name, t in tallies.items()}, indent=1))
     sys.exit(1 if any(t.failures for t in tallies.values()) else 0)
 
 

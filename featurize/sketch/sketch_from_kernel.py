@@ -53,22 +53,6 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     kernel = as_one_step(bound, to_lane_loops(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
     order = list(bound.funcs)
     members = sorted(kernel.fused, key=lambda m: order.index(m.func))
-    spots = []
-    for m in members:
-        location = _enclosing_loops(bound, kernel, m) if m.at.level is Level.THREAD else _EnclosingLoops()
-        storage = _storage(bound, m)
-        spots.append(
-            ComputeLocation(
-                m.func,
-                m.at.level,
-                m.at.host,
-                location.enclosing,
-                m.aligned,
-                storage,
-                m.materialised,
-                location.each_term,
-            )
-        )
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
     orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
@@ -77,21 +61,37 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     ]
     structure = KernelSketch(
         stages,
-        tuple(spots),
+        tuple(_location(bound, kernel, m) for m in members),
         frozenset(i.func for i in kernel.inlined),
         orders=tuple(o for o in orders if o != NestOrder(o.stage)),
         lanes=lanes,
     )
+    return structure, _tile_sizes(bound, structure, kernel, members)
+
+
+def _location(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> ComputeLocation:
+    """Return the compute location of a fused producer."""
+    loops = _enclosing_loops(bound, kernel, m) if m.at.level is Level.THREAD else _EnclosingLoops()
+    return ComputeLocation(
+        m.func, m.at.level, m.at.host, loops.enclosing, m.aligned, _storage(bound, m), m.materialised, loops.each_term
+    )
+
+
+def _tile_sizes(
+    bound: BoundPipeline, structure: KernelSketch, kernel: Kernel, members: Sequence[FusedProducer]
+) -> Params:
+    """Return the parameters of a kernel, in the columns of its sketch."""
     layout = columns(bound, structure)
     params = [1] * layout.count
     root = kernel.roots[0].tiling
+    dims = tiled_dims(bound, structure.stages)
     params[layout.root_threads] = [max(r.tiling.extent(d, LoopKind.THREAD) for r in kernel.roots) for d in dims]
     params[layout.root_serial] = [root.extent(d, LoopKind.SERIAL, LoopKind.REDUCTION) for d in dims]
     for m in members:
         if m.at.level is Level.BLOCK:
-            own = bound.funcs[m.func].dims
-            params[layout.threads_of(m.func)] = [m.tilings[0].extent(d, LoopKind.THREAD) for d in own]
-    return structure, tuple(params)
+            func_dims = bound.funcs[m.func].dims
+            params[layout.threads_of(m.func)] = [m.tilings[0].extent(d, LoopKind.THREAD) for d in func_dims]
+    return tuple(params)
 
 
 def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:

@@ -13,7 +13,7 @@ from autosched.apps import get_app
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.regions.nest_geometry import Ints
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
-from autosched.featurize.validation import Checker, Problem, SketchedKernel
+from autosched.featurize.validation import FeatureChecker, SketchedKernel, ValidationProblem
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.beam.random_states import RandomStates
 from autosched.search.beam.state import PartialKernel, State
@@ -53,7 +53,7 @@ def states_of(bound: BoundPipeline, *, varied: bool = False) -> RandomStates:
     return RandomStates(KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings()), varied=varied)
 
 
-def checker_of(problem: Problem, *, grid_only: bool = False, vectors: bool = False) -> Checker:
+def checker_of(problem: ValidationProblem, *, grid_only: bool = False, vectors: bool = False) -> FeatureChecker:
     """Return a checker of random states, tiles and cache reads varied."""
     states = states_of(problem.bound, varied=True)
 
@@ -61,7 +61,7 @@ def checker_of(problem: Problem, *, grid_only: bool = False, vectors: bool = Fal
         drawn = states.draw_legal(rng)
         return drawn and (drawn[0].pieces, drawn[1])
 
-    return Checker(problem, H200, draw, grid_only=grid_only, vectors=vectors)
+    return FeatureChecker(problem, H200, draw, grid_only=grid_only, vectors=vectors)
 
 
 def drawn_states(bound: BoundPipeline, count: int, seed: int = 0) -> list[State]:

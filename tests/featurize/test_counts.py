@@ -12,7 +12,14 @@ from autosched.featurize.accesses.accesses import AccessTable
 from autosched.featurize.emulator_counts import sampled_blocks
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch import KernelSketch
-from autosched.featurize.validation import Checker, SketchedKernel, Tally, app_problem, figures, report_lines
+from autosched.featurize.validation import (
+    FeatureChecker,
+    FeatureTally,
+    SketchedKernel,
+    app_problem,
+    figures,
+    report_lines,
+)
 from autosched.schedule.types import Level
 from tests.featurize.random_kernels import bound_app, checker_of, states_of
 
@@ -21,7 +28,7 @@ APPS = {"harris": 2, "unsharp": 2, "stencil_chain": 2, "bilateral_grid": 2, "int
 
 @pytest.mark.parametrize("name", APPS)
 def test_transactions_match_the_emulator(name: str) -> None:
-    tally = checked(checker_of(app_problem(name)), range(100, 100 + APPS[name]))
+    tally = checker_of(app_problem(name)).check_all(range(100, 100 + APPS[name]))
     assert tally.failures == []
     assert tally.equal["threads"] == tally.compared["threads"] == tally.kernels > 0
     exact = [what for what in tally.compared if what.endswith("sectors, exact")]
@@ -79,18 +86,12 @@ def test_kernels_with_cut_aligned_groups_are_approximate() -> None:
     assert checker.tally.compared["shared loads requests, approximate"] > 0
 
 
-def drawn(name: str, seed: int) -> tuple[Checker, Sequence[SketchedKernel]]:
+def drawn(name: str, seed: int) -> tuple[FeatureChecker, Sequence[SketchedKernel]]:
     """Return the checker of an app, and the kernels that it draws from a seed."""
     checker = checker_of(app_problem(name))
     found = checker.draw(np.random.default_rng(seed))
     assert found is not None
     return checker, found[0]
-
-
-def checked(checker: Checker, seeds: range) -> Tally:
-    for seed in seeds:
-        checker.check(seed)
-    return checker.tally
 
 
 def sources(table: AccessTable, func: str, structure: KernelSketch) -> set[str]:
@@ -100,7 +101,7 @@ def sources(table: AccessTable, func: str, structure: KernelSketch) -> set[str]:
 
 @pytest.mark.parametrize(("name", "schedules"), [("blur", 8), ("harris", 4), ("unsharp", 4)])
 def test_vector_accesses_match_the_emulator(name: str, schedules: int) -> None:
-    tally = checked(checker_of(app_problem(name), vectors=True), range(100, 100 + schedules))
+    tally = checker_of(app_problem(name), vectors=True).check_all(range(100, 100 + schedules))
     assert tally.failures == []
     for what in ("requests", "transactions"):
         stores, loads = (f"{access} by vectors, {what}" for access in ("stores", "loads"))
@@ -128,7 +129,7 @@ def test_random_states_are_reproducible_and_counted() -> None:
 
 
 def test_a_tally_adds_up_and_reports_its_errors() -> None:
-    tally, other = Tally(kernels=1), Tally(kernels=2, failures=["seed 7"])
+    tally, other = FeatureTally(kernels=1), FeatureTally(kernels=2, failures=["seed 7"])
     assert tally.compare("threads", 32, 32) and not other.compare("threads", 32, 64)
     other.error("whole grid by points, global loads", 90, 100)
     tally.add(other)

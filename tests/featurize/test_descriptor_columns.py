@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from autosched.featurize.instructions.reduction_loops import MOST_REDUCTIONS
-from autosched.featurize.tables.descriptor_columns import ACCESS_COLUMNS, NEST_COLUMNS, Column, column_widths
+from autosched.featurize.tables.descriptor_columns import ACCESS_COLUMNS, NEST_COLUMNS, DescriptorColumn, column_widths
 from autosched.featurize.tables.padding import pad_columns, pad_row
 from tests.featurize.random_kernels import drawn_kernels
 
 
 @pytest.mark.parametrize("columns", [NEST_COLUMNS, ACCESS_COLUMNS])
-def test_names_are_distinct_and_described(columns: tuple[Column, ...]) -> None:
+def test_names_are_distinct_and_described(columns: tuple[DescriptorColumn, ...]) -> None:
     assert len({c.name for c in columns}) == len(columns)
     assert all(c.meaning.endswith(".") and "\n" not in c.meaning for c in columns)
 
