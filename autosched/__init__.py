@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from autosched.export import Exported
     from autosched.jit_function import JitFunction, jit
     from autosched.reference import interpret
-    from autosched.runtime.backends.executable import KernelInfo
+    from autosched.runtime.backends.kernel_info import KernelInfo
     from autosched.runtime.benchmark import Benchmark
     from autosched.runtime.call.compiled import CompiledPipeline
     from autosched.scheduled_pipeline import ScheduledPipeline
@@ -93,7 +93,7 @@ _LAZY = {
     "CompiledPipeline": "autosched.runtime.call.compiled",
     "Exported": "autosched.export",
     "JitFunction": "autosched.jit_function",
-    "KernelInfo": "autosched.runtime.backends.executable",
+    "KernelInfo": "autosched.runtime.backends.kernel_info",
     "ScheduledPipeline": "autosched.scheduled_pipeline",
     "Target": "autosched.target",
     "autotune": "autosched.api",

@@ -8,15 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.codegen.c import print_c
-from autosched.codegen.cuda import cuda_prelude, print_cuda
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.deprecation import renamed_attributes, warn_renamed
-from autosched.errors import InputError
 from autosched.lang.expr import Scalar
-from autosched.lower.program import Program, lower
-from autosched.runtime.backends.executable import as_backend, choose_backend, make_executable
-from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.call.signature import CallSignature
 from autosched.schedule.io.serialise import save_schedule
 from autosched.schedule.io.text import schedule_text
@@ -27,7 +20,9 @@ from autosched.target import Target
 
 if TYPE_CHECKING:
     from autosched.export import Exported
+    from autosched.lower.program import Program
     from autosched.report.measured import Measured
+    from autosched.runtime.call.compiled import CompiledPipeline
     from autosched.search.results import SearchResult
     from autosched.search.tune.autotune.report import Tuned
     from autosched.search.tune.provenance import Provenance
@@ -83,6 +78,8 @@ class ScheduledPipeline:
     @cached_property
     def program(self) -> Program:
         """The kernels as lowered from the schedule."""
+        from autosched.lower.program import lower
+
         return lower(self.bound, self.schedule)
 
     def text(self) -> str:
@@ -101,13 +98,9 @@ class ScheduledPipeline:
         Raises:
             InputError: If the backend generates no code.
         """
-        match backend:
-            case "cuda" | "emulator":
-                body = "\n".join(print_cuda(kernel).body for kernel in self.program.kernels)
-                return f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
-            case "cpu":
-                return print_c(self.program).text
-        raise InputError(f"backend {backend!r} generates no code; there is cuda, cpu and emulator")
+        from autosched.generated_source import generated_source
+
+        return generated_source(self.program, backend)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as JSON; the file is replaced whole or not at all.
@@ -131,11 +124,11 @@ class ScheduledPipeline:
             CompileError: If a compiler is missing or refuses the generated code.
             InputError: If there is no such backend, or it does not fit the target.
         """
-        chosen = choose_backend(self.target) if backend is None else as_backend(backend)
-        executable = make_executable(
-            self.bound, lambda: self.program, self.signature, self.target, chosen, fast_math=fast_math
+        from autosched.runtime.backends.factory import compile_pipeline
+
+        return compile_pipeline(
+            self.bound, lambda: self.program, self.signature, self.target, backend, fast_math=fast_math
         )
-        return CompiledPipeline(self.signature, executable, chosen)
 
     def export(
         self,

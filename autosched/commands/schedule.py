@@ -16,7 +16,8 @@ from autosched.commands.problem import configure
 from autosched.commands.progress import searching
 from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
-from autosched.runtime.backends.executable import KernelInfo, launch_info
+from autosched.runtime.backends.factory import launch_info
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
 from autosched.search.strategies.protocol import STRATEGIES

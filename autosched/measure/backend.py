@@ -12,6 +12,9 @@ from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 Outputs = Mapping[str, NDArray[Any]]
 
+SIMULATED_SOURCE = "simulated:"
+"""Prefix of the `Backend.source` of times that a model of a device predicts, in place of a clock."""
+
 
 class Backend(Protocol):
     """Compiles candidates and times them.

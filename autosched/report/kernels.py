@@ -16,7 +16,7 @@ from autosched.report.prediction import KernelPrediction, Prediction
 from autosched.report.resources import OccupancyRow, Resources, occupancy
 from autosched.report.sources import UserLines, kernel_sources, user_lines
 from autosched.report.svg import markup
-from autosched.runtime.backends.executable import KernelInfo
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.schedule.io.text import kernel_text
 from autosched.schedule.types import Kernel
 from autosched.scheduled_protocol import Scheduled

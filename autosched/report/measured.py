@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 
 from autosched.errors import InputError
-
-SIMULATED = "simulated:"
-"""How a source begins whose times come from a model of a device, not from a clock."""
+from autosched.measure.backend import SIMULATED_SOURCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class Measured:
     @property
     def is_simulated(self) -> bool:
         """Whether no clock was read."""
-        return self.source.startswith(SIMULATED)
+        return self.source.startswith(SIMULATED_SOURCE)
 
     @property
     def verb(self) -> str:

@@ -10,8 +10,8 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.measure.backend import SIMULATED_SOURCE
 from autosched.model.predict.bundled_weights import find_weights
-from autosched.report.measured import SIMULATED
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.cpu.coefficients import RATES
@@ -86,7 +86,7 @@ def predict(
     featurizer = Featurizer(bound, target) if evaluator is None else evaluator.featurizer
     source = getattr(model, "source", "")
     kernels = tuple(_predicted(featurizer, model, kernel) for kernel in schedule.kernels)
-    return Prediction(model.name, _labels(model, source), source.startswith(SIMULATED), kernels)
+    return Prediction(model.name, _labels(model, source), source.startswith(SIMULATED_SOURCE), kernels)
 
 
 def _model(name: str, target: Target) -> CostModel:
@@ -113,7 +113,7 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
 
 def _labels(model: CostModel, source: str) -> str:
     if source:
-        return f"trained with {'simulated' if source.startswith(SIMULATED) else 'measured'} times: {source}"
+        return f"trained with {'simulated' if source.startswith(SIMULATED_SOURCE) else 'measured'} times: {source}"
     if isinstance(model, CpuModel):
         which = "a processor like this" if model.target.processor in RATES else "another processor"
         return f"rates fitted to measured times of the C backend on {which}"

@@ -8,7 +8,8 @@ import numpy as np
 
 from autosched.errors import CompileError
 from autosched.featurize.regions.occupancy import resident_blocks
-from autosched.runtime.backends.executable import KernelInfo, launch_info
+from autosched.runtime.backends.factory import launch_info
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_protocol import Scheduled
 from autosched.target import Target
 

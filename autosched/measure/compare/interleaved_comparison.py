@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Self
 
 from autosched.errors import MeasureError
-from autosched.measure.backend import Backend
+from autosched.measure.backend import SIMULATED_SOURCE, Backend
 from autosched.measure.job import Failure, Job
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.simulated.version import SIMULATED
 from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerTimedOut
 from autosched.measure.workers.service import TurnsService
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
@@ -29,7 +28,7 @@ class InterleavedComparison:
     ) -> None:
         self._bench = backend.benches()[0]
         self.rule = rule or RoundsRule()
-        self.is_needed = not backend.source.startswith(SIMULATED)  # there times are the same each time
+        self.is_needed = not backend.source.startswith(SIMULATED_SOURCE)  # there times are the same each time
         self._settings = settings or MeasureSettings()
         self._worker: WorkerProcess | None = None
 

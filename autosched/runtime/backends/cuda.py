@@ -15,8 +15,8 @@ from autosched.errors import CompileError
 from autosched.lang.dtypes import float32
 from autosched.lower.program import Program, ProgramLayout
 from autosched.runtime.backends.cupy_driver import gpu_driver
-from autosched.runtime.backends.executable import KernelInfo
 from autosched.runtime.backends.gpu_driver import Stream
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.runtime.call.buffers import as_device_array, empty_like_caller, like_caller
 from autosched.runtime.call.call_cache import Form, ValidatedCall, ValidatedCalls, forms_of
 from autosched.runtime.call.caller_context import CallerContext, context_of

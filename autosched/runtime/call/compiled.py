@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import InputError, LaunchError
-from autosched.runtime.backends.executable import Backend, Executable, KernelInfo
+from autosched.runtime.backends.executable import Backend, Executable
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.runtime.call.signature import CallSignature
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from autosched.runtime.emulator.errors import EmulatorError, ErrorKind
 from autosched.runtime.emulator.kernel import (
     EmulatedKernel,
     GeneratedKernel,
-    ParamSpec,
     compile_emulated,
     compile_emulated_kernels,
 )
+from autosched.runtime.emulator.params import ParamSpec
 from autosched.runtime.emulator.trace import Trace, TraceFootprint
 
 __all__ = [

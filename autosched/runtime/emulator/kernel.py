@@ -7,7 +7,7 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from autosched.runtime.compile.shared_library import load_library
 from autosched.runtime.emulator.kernel_text import KernelText, Parameter, read_kernel_text
 from autosched.runtime.emulator.launch import Launch, check_launch
 from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernels, emulator_prelude
+from autosched.runtime.emulator.params import ParamSpec
 from autosched.runtime.emulator.trace import Trace
 
 C_TYPES = {
@@ -41,23 +42,6 @@ MOST_TOGETHER = 8
 """Kernels of one file; more take longer to compile than they save."""
 
 _MACROS = {"in": "GLOBAL_IN", "out": "GLOBAL_OUT", "scalar": "SCALAR"}
-
-
-@dataclass(frozen=True, slots=True)
-class ParamSpec:
-    """One parameter of a kernel, in the order of the generated text.
-
-    Args:
-        kind: "in" for GLOBAL_IN, "out" for GLOBAL_OUT (which the kernel may also read), "scalar" for SCALAR.
-        dtype: Element type.
-        name: Name in the generated text.
-        count: Number of elements; 1 for a scalar.
-    """
-
-    kind: Literal["in", "out", "scalar"]
-    dtype: np.dtype[Any]
-    name: str
-    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from autosched.errors import InputError, LaunchError
 from autosched.runtime.emulator.errors import EmulatorError, ErrorKind, Index3
 from autosched.runtime.emulator.kernel_text import KernelText, Site
 from autosched.runtime.emulator.native import ErrorReport, LaunchArguments, load_runtime
+from autosched.runtime.emulator.params import ParamSpec
 from autosched.runtime.emulator.trace import (
     BUFFER_COLUMNS,
     SITE_COLUMNS,
@@ -22,9 +23,6 @@ from autosched.runtime.emulator.trace import (
     footprint_from_columns,
 )
 from autosched.settings import available_cpus
-
-if TYPE_CHECKING:
-    from autosched.runtime.emulator.kernel import ParamSpec
 
 # CUDA's limits on every architecture that it supports, in x, y, z.
 _MAX_GRID = (2**31 - 1, 65535, 65535)

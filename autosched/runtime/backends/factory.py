@@ -1,0 +1,134 @@
+"""Choose a backend and compile a scheduled pipeline for it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.codegen.cuda import grid_mapping
+from autosched.lower.program import Program
+from autosched.reference import interpret
+from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.cupy_driver import gpu_problem
+from autosched.runtime.backends.executable import Backend, Executable, as_backend
+from autosched.runtime.backends.host_executable import HostExecutable
+from autosched.runtime.backends.kernel_info import KernelInfo
+from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.call.signature import CallSignature
+from autosched.runtime.compile.host_compiler import find_compiler, have_compiler
+from autosched.settings import settings
+from autosched.target import Target
+
+Array = np.ndarray[Any, Any]
+
+
+def compile_pipeline(
+    bound: BoundPipeline,
+    lowered: Callable[[], Program],
+    signature: CallSignature,
+    target: Target,
+    backend: str | None = None,
+    *,
+    fast_math: bool = False,
+) -> CompiledPipeline:
+    """Compile a scheduled pipeline; see `autosched.ScheduledPipeline.compile`.
+
+    Args:
+        bound: As for `make_executable`, as are the arguments that follow.
+        lowered: The lowering.
+        signature: Inputs and outputs.
+        target: The schedule's target.
+        backend: Name of the backend; chosen for the target and this machine when left out.
+        fast_math: Approximate arithmetic in CUDA.
+
+    Raises:
+        CompileError: If a compiler is missing or refuses the generated code.
+        InputError: If there is no such backend, or it does not fit the target.
+    """
+    chosen = choose_backend(target) if backend is None else as_backend(backend)
+    executable = make_executable(bound, lowered, signature, target, chosen, fast_math=fast_math)
+    return CompiledPipeline(signature, executable, chosen)
+
+
+def choose_backend(target: Target) -> Backend:
+    """Return the backend to use where none is named: the GPU, else C, else with a warning the interpreter.
+
+    Args:
+        target: What the schedule was made for; a GPU is used only for schedules made for one.
+
+    Raises:
+        CompileError: If the settings name a C compiler that is not there.
+    """
+    if target.kind == "cuda" and not gpu_problem():
+        return "cuda"
+    if settings().cc is not None:
+        find_compiler("c")  # a named compiler that is missing is a mistake, not a reason to go without
+    if have_compiler("c"):
+        return "cpu"
+    warnings.warn(
+        "no C compiler is found, so the pipeline runs in the NumPy interpreter, slowly and without its schedule: "
+        "install gcc or clang, or set AUTOSCHED_CC",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return "interpreter"
+
+
+def make_executable(
+    bound: BoundPipeline,
+    lowered: Callable[[], Program],
+    signature: CallSignature,
+    target: Target,
+    backend: Backend,
+    *,
+    fast_math: bool = False,
+) -> Executable:
+    """Compile a scheduled pipeline for a backend.
+
+    Args:
+        bound: The pipeline.
+        lowered: Returns it lowered by its schedule; not called for the interpreter, which needs no schedule.
+        signature: What it takes and returns.
+        target: What it was scheduled for.
+        backend: What to compile for.
+        fast_math: Whether CUDA may approximate; part of the key under which its code is cached.
+
+    Raises:
+        CompileError: If a compiler is missing or refuses the code.
+        InputError: If the target is no GPU and the backend is ``cuda``.
+    """
+    if backend == "interpreter":
+        return HostExecutable(signature, _Interpreted(bound).run)
+    if backend == "cuda":
+        from autosched.runtime.backends.cuda import CudaExecutable
+
+        arch = target.arch  # before lowering: it refuses a target that is no GPU
+        return CudaExecutable(lowered(), signature, arch, fast_math=fast_math)
+    program = lowered()
+    if backend == "emulator":
+        from autosched.runtime.backends.emulator import EmulatedExecutable
+
+        return HostExecutable(signature, EmulatedExecutable(program).run, launch_info(program))
+    return HostExecutable(signature, CpuExecutable(program).run, launch_info(program))
+
+
+def launch_info(program: Program) -> tuple[KernelInfo, ...]:
+    """Return the launch configuration of every kernel."""
+    return tuple(KernelInfo(k.name, grid_mapping(k.grid_loops)[0], k.block, k.shared_bytes) for k in program.kernels)
+
+
+class _Interpreted:
+    """The NumPy interpreter in the form of an executable."""
+
+    def __init__(self, bound: BoundPipeline) -> None:
+        self._bound = bound
+
+    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> None:
+        """Fill the outputs."""
+        computed = interpret(self._bound.pipeline, inputs, {**self._bound.specialised, **scalars})
+        for name, array in outputs.items():
+            array[...] = computed[name]

@@ -1,0 +1,28 @@
+"""Launch configuration and compiled resources of one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """A kernel's launch configuration, and what the compiler gave it.
+
+    Attributes:
+        name: Name in the generated code.
+        grid: Blocks in x, y, z.
+        block: Threads per block in x, y, z.
+        shared_bytes: Shared memory per block.
+        registers: 32-bit registers per thread; None unless compiled for CUDA, as are the next two.
+        stack_bytes: Local memory per thread.
+        spill_bytes: Bytes of registers that a thread writes to and reads back from local memory.
+    """
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    registers: int | None = None
+    stack_bytes: int | None = None
+    spill_bytes: int | None = None
