@@ -13,6 +13,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.schedule.io.serialise import load_schedule as read_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
+from autosched.search.tune.request import Request
 from autosched.target import Target, get_target
 
 if TYPE_CHECKING:
@@ -79,12 +80,17 @@ def schedule(
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    from autosched.search.tune.one_shot import Request, find_schedule
-
     request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    answer = find_schedule(bound, chosen, request, params, progress)
+    if request.is_baseline:  # the search takes longer to import than the baseline takes to make
+        from autosched.search.tune.baseline import baseline_answer
+
+        answer = baseline_answer(bound, chosen, request)
+    else:
+        from autosched.search.tune.one_shot import find_schedule
+
+        answer = find_schedule(bound, chosen, request, params, progress)
     return ScheduledPipeline(
         bound, answer.schedule, chosen, params, answer.search_result, answer.provenance, answer.trials
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.types import Kernel, Schedule
-from autosched.search.beam.state import State
-from autosched.search.beam.to_schedule import ordered
-from autosched.search.evaluate.evaluator import Counts, KernelEvaluator
+from autosched.schedule.types import Schedule
+from autosched.search.evaluate.counts import Counts
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.search.beam.state import State
+    from autosched.search.evaluate.evaluator import KernelEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,3 @@ def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> Sear
     started = time.perf_counter()
     ranked = RankedSchedule(schedule_roots(bound, target), float("nan"))
     return SearchResult((ranked,), Counts(), time.perf_counter() - started, note=note)
-
-
-def costs_of(r: RankedSchedule) -> dict[Kernel, float]:
-    """Return the predicted seconds of the kernels of a schedule that was made of a state."""
-    assert r.state is not None and r.evaluator is not None
-    pieces = ordered(r.evaluator, r.state)
-    return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

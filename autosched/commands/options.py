@@ -14,8 +14,7 @@ from autosched.apps.app import Setting
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.runtime.backends.executable import BACKENDS
-from autosched.search.strategies.protocol import STRATEGIES
-from autosched.search.tune.one_shot import ONE_SHOT
+from autosched.search.tune.request import ONE_SHOT, STRATEGY_NAMES
 from autosched.settings import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -118,7 +117,7 @@ _EXECUTION_OPTIONS = (
     ),
     click.option(
         "--strategy",
-        type=click.Choice([ONE_SHOT, *STRATEGIES]),
+        type=click.Choice([ONE_SHOT, *STRATEGY_NAMES]),
         help="How to find a schedule; by default a tuned one if there is one, else the baseline, `roots`.",
     ),
 )

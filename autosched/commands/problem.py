@@ -20,8 +20,8 @@ from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.buffers import as_host_array
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.tune.one_shot import ONE_SHOT
 from autosched.search.tune.provenance import TUNED
+from autosched.search.tune.request import ONE_SHOT
 from autosched.search.tune.schedule_cache import find_tuned
 from autosched.target import Target, get_target
 

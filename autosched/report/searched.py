@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autosched.report.numbers import shown_time
 from autosched.scheduled_protocol import Scheduled
-from autosched.search.evaluate.evaluator import Counts
+from autosched.search.evaluate.counts import Counts
 
 
 def how_found(scheduled: Scheduled) -> str:

@@ -15,74 +15,21 @@ from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.measure.compile.content_keys import digest
 from autosched.model.predict.bundled_weights import SUFFIX, find_weights, shipped_weights
-from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import CostModel
 from autosched.search.results import SearchResult
-from autosched.search.settings import SAMPLES
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
-from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
-from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, Choice, cost_model
+from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.fallback import find_otherwise, warn_of_failure
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
+from autosched.search.tune.request import ONE_SHOT, OneShotAnswer, Request
 from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep_searched
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem, without_spills
 from autosched.search.tune.spill_repair import with_repaired
 from autosched.search.tune.top_k import Trials
 from autosched.target import Target
 
-ONE_SHOT = "one-shot"
 _UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for.
-
-    Attributes:
-        strategy: Name of a strategy, or one; None for samples of which the model chooses.
-        samples: Searches without a strategy, at most: a beam search and greedy ones.
-        top_k: Above 1, so many of the best are measured and the fastest is taken.
-        cost: The cost model, as `cost_model` takes it.
-        measure: Where: ``device`` or ``simulated``.
-        seed: Source of randomness.
-        seconds: Time budget of the search.
-        reuse: Whether schedules found before are taken from the user's cache, and new ones kept there.
-    """
-
-    strategy: str | Strategy | None = None
-    samples: int = SAMPLES
-    top_k: int = 1
-    cost: Choice = None
-    measure: str = "device"
-    seed: int = 0
-    seconds: float | None = None
-    reuse: bool = True
-
-    def __post_init__(self) -> None:
-        if isinstance(self.strategy, str) and self.strategy not in STRATEGIES:
-            raise InputError(f"unknown strategy {self.strategy!r}; there is {', '.join(STRATEGIES)}")
-        check_whole("top_k", self.top_k, 1)
-        check_whole("samples", self.samples, 1)
-        check_whole("seed", self.seed, 0, LARGEST_SEED)
-        check_seconds(self.seconds)
-
-
-@dataclass(frozen=True)
-class OneShotAnswer:
-    """A schedule and how it came about.
-
-    Attributes:
-        schedule: The schedule.
-        origin: Where it comes from.
-        found: The search; None if the schedule was found in the user's cache.
-        trials: What was measured, if anything was.
-    """
-
-    schedule: Schedule
-    provenance: Provenance
-    search_result: SearchResult | None = None
-    trials: Trials | None = None
 
 
 def find_schedule(

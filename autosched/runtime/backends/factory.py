@@ -1,17 +1,16 @@
-"""Choose a backend and compile a scheduled pipeline for it."""
+"""Choose a backend and compile a scheduled pipeline for it.
+
+The modules of a backend are imported when a pipeline is compiled for it: most processes use one of them.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.cuda import grid_mapping
 from autosched.lower.program import Program
-from autosched.reference import interpret
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend, Executable, as_backend
@@ -22,8 +21,6 @@ from autosched.runtime.call.signature import CallSignature
 from autosched.runtime.compile.host_compiler import find_compiler, have_compiler
 from autosched.settings import settings
 from autosched.target import Target
-
-Array = np.ndarray[Any, Any]
 
 
 def compile_pipeline(
@@ -102,7 +99,9 @@ def make_executable(
         InputError: If the target is no GPU and the backend is ``cuda``.
     """
     if backend == "interpreter":
-        return HostExecutable(signature, _Interpreted(bound).run)
+        from autosched.runtime.backends.interpreter import InterpretedExecutable
+
+        return HostExecutable(signature, InterpretedExecutable(bound).run)
     if backend == "cuda":
         from autosched.runtime.backends.cuda import CudaExecutable
 
@@ -119,16 +118,3 @@ def make_executable(
 def launch_info(program: Program) -> tuple[KernelInfo, ...]:
     """Return the launch configuration of every kernel."""
     return tuple(KernelInfo(k.name, grid_mapping(k.grid_loops)[0], k.block, k.shared_bytes) for k in program.kernels)
-
-
-class _Interpreted:
-    """The NumPy interpreter in the form of an executable."""
-
-    def __init__(self, bound: BoundPipeline) -> None:
-        self._bound = bound
-
-    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> None:
-        """Fill the outputs."""
-        computed = interpret(self._bound.pipeline, inputs, {**self._bound.specialised, **scalars})
-        for name, array in outputs.items():
-            array[...] = computed[name]
