@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import struct
 import zipfile
 import zlib
@@ -14,6 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from autosched.atomic_files import replacement_of
 from autosched.errors import InputError
 
 Array = np.ndarray[Any, Any]
@@ -78,19 +78,11 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     """
     if path.exists() and not path.is_file():  # a renamed file would take a device's place
         raise InputError(f"cannot write {path}: it exists and is no file; choose another path")
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        file = open(beside, "xb")  # noqa: SIM115 - closed below, in either case
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        with file:
+        with replacement_of(path) as beside, open(beside, "xb") as file:
             yield file
-        os.replace(beside, path)
     except OSError as error:
         raise _unwritable(path, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def check_writable(*paths: Path | None) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autosched.atomic_files import replace_files
 from autosched.errors import InputError
 
 MANIFEST = "autosched-export.json"
@@ -52,7 +49,7 @@ def write_export(directory: Path, name: str, files: Mapping[str, str]) -> tuple[
             )
         texts = {**files, MANIFEST: _manifest(name, files)}
         _refuse_foreign(directory, texts, earlier.files if earlier else {})
-        _replace(directory, texts)
+        replace_files(directory, texts)  # the manifest comes last
         for stale in (earlier.files if earlier else {}).keys() - texts.keys():
             if _digest(directory / stale) == (earlier.files if earlier else {})[stale]:
                 (directory / stale).unlink()
@@ -99,27 +96,3 @@ def _refuse_foreign(directory: Path, texts: Mapping[str, str], written: Mapping[
 
 def _digest(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _replace(directory: Path, texts: Mapping[str, str]) -> None:
-    if not directory.exists():
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with _staged(directory.parent, texts) as staging:
-            os.rename(staging, directory)
-        return
-    with _staged(directory, texts) as staging:  # on the same file system, even where a directory is a mount point
-        for file in texts:  # the manifest comes last
-            os.replace(staging / file, directory / file)
-
-
-@contextmanager
-def _staged(parent: Path, texts: Mapping[str, str]) -> Iterator[Path]:
-    """Write files into a directory of their own, which does not outlive the block."""
-    staging = parent / f".autosched-export-{os.getpid()}-{secrets.token_hex(4)}"
-    staging.mkdir()
-    try:
-        for file, text in texts.items():
-            (staging / file).write_text(text, encoding="utf-8")
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)

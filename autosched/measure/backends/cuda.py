@@ -12,8 +12,7 @@ from autosched.errors import InputError, LaunchError
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.compile.codegen_version import generator_version
 from autosched.measure.compile.compile_candidate import compile_kernels, emit
-from autosched.measure.compile.content_keys import digest
-from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.job import Job, Prepared, Timing
 from autosched.measure.problem import Problem
 from autosched.runtime.backends.cuda import launch_steps
 from autosched.runtime.call.launch_plan import CompiledLaunches
@@ -101,15 +100,12 @@ class CudaBackend:
         # Source lines would make the code of thousands of candidates twice as large, and nobody profiles these.
         options = NvrtcOptions(fast_math=self.fast_math, lineinfo=False)
         cubins = compile_kernels(kernels, job.target.arch, options, wait=wait)
-        records = []
-        for key, kernel, cubin in zip(emitted.keys, kernels, cubins, strict=True):
-            used = cubin.kernels[kernel.name]
-            spilled = used.spill_bytes
-            records.append(KernelRecord(key, digest(kernel.source), used.registers, spilled))
+        used = [cubin.kernels[kernel.name] for kernel, cubin in zip(kernels, cubins, strict=True)]
+        records = emitted.records([u.registers for u in used], [u.spill_bytes for u in used])
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
         outline = emitted.outline
         payload = CompiledLaunches(code, tuple(launch_steps(outline, kernels)), outline.workspace_bytes)
-        return Prepared(job, tuple(records), f"NVRTC {nvrtc_version()}", payload)
+        return Prepared(job, records, f"NVRTC {nvrtc_version()}", payload)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
         """Run a candidate once and return what it computes; see `Backend.outputs`."""

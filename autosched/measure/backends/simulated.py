@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.compile.codegen_version import generator_version
 from autosched.measure.compile.compile_candidate import compile_kernels, emit
-from autosched.measure.compile.content_keys import digest
-from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.job import Job, Prepared, Timing
 from autosched.measure.simulated.simulate import simulate
 from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.compile.nvrtc import NvrtcOptions, check_compiler, nvrtc_version
@@ -71,12 +70,7 @@ class SimulatedBackend:
         found = simulate(
             job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels
         )
-        records = tuple(
-            KernelRecord(key, digest(kernel.source), registers, spilled)
-            for key, kernel, registers, spilled in zip(
-                emitted.keys, emitted.kernels, found.registers, found.spill_bytes, strict=True
-            )
-        )
+        records = emitted.records(found.registers, found.spill_bytes)
         timing = Timing(found.seconds, 0.0, found.kernel_seconds, found.registers, found.spill_bytes)
         return Prepared(job, records, f"NVRTC {nvrtc_version()}", timing)
 

@@ -10,10 +10,10 @@ from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
-from autosched.measure.compile.content_keys import kernel_keys
+from autosched.measure.compile.content_keys import digest, kernel_keys
 from autosched.measure.compile.single_flight import once_in_batches
 from autosched.measure.compile.text_cache import cached_text
-from autosched.measure.job import Job
+from autosched.measure.job import Job, KernelRecord
 from autosched.measure.problem import Problem
 from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions, cubin_key
 from autosched.runtime.compile.nvrtc_batch import MOST_TOGETHER, KernelSource, compile_batch
@@ -45,6 +45,13 @@ class EmittedProgram:
     outline: ProgramLayout
     keys: tuple[str, ...]
     kernels: tuple[CudaKernel, ...]
+
+    def records(self, registers: Sequence[int | None], spill_bytes: Sequence[int | None]) -> tuple[KernelRecord, ...]:
+        """Return the record of each kernel, from its registers and spilled bytes per thread."""
+        return tuple(
+            KernelRecord(key, digest(kernel.source), used, spilled)
+            for key, kernel, used, spilled in zip(self.keys, self.kernels, registers, spill_bytes, strict=True)
+        )
 
     def program(self) -> Program:
         """Return the program with its kernels lowered, those that schedules of the last problem share once."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import pickle
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
+
+from autosched.atomic_files import replacement_of
 
 Value = TypeVar("Value")
 
@@ -43,10 +44,9 @@ def cached_text(name: str, make: Callable[[], Value]) -> Value:
         found: Value = pickle.loads(path.read_bytes())  # of this run's own processes
         return found
     value = make()
-    beside = path.with_suffix(f".{os.getpid()}")
-    with contextlib.suppress(OSError):  # where it cannot be kept, it is made again
-        beside.write_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-        beside.replace(path)
+    with contextlib.suppress(OSError):  # a value that cannot be stored is made again
+        with replacement_of(path) as beside:
+            beside.write_bytes(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
         _MADE.append(path)
         if len(_MADE) > MOST_KEPT:
             _MADE.popleft().unlink(missing_ok=True)

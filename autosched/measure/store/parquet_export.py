@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from autosched.atomic_files import replacement_of
 from autosched.errors import DatabaseError, InputError
 from autosched.measure.job import Status
 from autosched.measure.store.database import ResultsDatabase
@@ -80,21 +80,19 @@ def _write(path: Path, rows: Iterable[StoredRow]) -> int:
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'autosched[train]'") from error
     schema = schema_of(pa)
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     count = 0
-    try:
-        with pq.ParquetWriter(beside, schema, compression="zstd", compression_level=_COMPRESSION) as writer:
-            batch: list[dict[str, Any]] = []
-            for row in rows:
-                batch.append(_fields(row))
-                count += 1
-                if len(batch) == _ROWS_AT_A_TIME:
-                    writer.write_table(pa.Table.from_pylist(batch, schema))
-                    batch.clear()
-            writer.write_table(pa.Table.from_pylist(batch, schema))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with (
+        replacement_of(path) as beside,
+        pq.ParquetWriter(beside, schema, compression="zstd", compression_level=_COMPRESSION) as writer,
+    ):
+        batch: list[dict[str, Any]] = []
+        for row in rows:
+            batch.append(_fields(row))
+            count += 1
+            if len(batch) == _ROWS_AT_A_TIME:
+                writer.write_table(pa.Table.from_pylist(batch, schema))
+                batch.clear()
+        writer.write_table(pa.Table.from_pylist(batch, schema))
     return count
 
 
