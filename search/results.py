@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.runtime.timing.durations import format_time
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate.counts import Counts
 from autosched.search.strategies.compute_root import schedule_roots
@@ -32,6 +34,9 @@ class RankedSchedule:
     seconds: float
     state: State | None = field(default=None, compare=False, repr=False)
     evaluator: KernelEvaluator | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<RankedSchedule: {len(self.schedule.kernels)} kernels, {_predicted(self.seconds)}>"
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,16 @@ class SearchResult:
     def best(self) -> Schedule:
         """The schedule with the shortest predicted time."""
         return self.ranked[0].schedule
+
+    def __repr__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        cut = ", cut short" if self.cut_short else ""
+        best = _predicted(self.ranked[0].seconds)
+        return f"<SearchResult: {len(self.ranked)} schedules in {format_time(self.seconds)}{cut}, best {best}{note}>"
+
+
+def _predicted(seconds: float) -> str:
+    return "not predicted" if math.isnan(seconds) else f"predicted {format_time(seconds)}"
 
 
 def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> SearchResult:

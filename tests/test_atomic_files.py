@@ -36,7 +36,7 @@ def test_an_error_leaves_the_old_file(tmp_path: Path) -> None:
 def test_replace_file_makes_the_directory(tmp_path: Path) -> None:
     replace_file(tmp_path / "new" / "a.txt", lambda beside: beside.write_text("text"))
     assert (tmp_path / "new" / "a.txt").read_text() == "text"
-    with pytest.raises(OSError, match="Not a directory|exists"):
+    with pytest.raises(OSError, match=r"Not a directory|exists"):
         replace_file(tmp_path / "new" / "a.txt" / "b.txt", lambda beside: beside.write_text("text"))
 
 

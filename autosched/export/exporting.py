@@ -37,6 +37,12 @@ class Exported:
     prototype: str
     workspace_bytes: int
 
+    def __repr__(self) -> str:
+        return (
+            f"<Exported {self.name}: {len(self.files)} files in {self.directory}, "
+            f"{self.workspace_bytes} bytes of workspace>"
+        )
+
 
 def export(
     scheduled: Scheduled,

@@ -10,6 +10,7 @@ from typing import Any
 
 from autosched.measure.compile.content_keys import digest, schedule_text
 from autosched.measure.problem import Problem
+from autosched.runtime.timing.durations import format_time
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.target import Target
@@ -62,6 +63,10 @@ class Job:
     def of(cls, problem: Problem, schedule: Schedule, target: Target, *, seed: int = 0, origin: str = "") -> Job:
         """Return the job of measuring a schedule of a problem."""
         return cls(problem, schedule_text(problem.bind(), schedule), target, seed, origin)
+
+    def __repr__(self) -> str:
+        origin = f" from {self.origin}" if self.origin else ""
+        return f"<Job {self.problem!r}: schedule {self.schedule_hash[:12]}{origin} for {self.target.name}>"
 
     @property
     def schedule_hash(self) -> str:
@@ -191,3 +196,8 @@ class Result:
     error: str = ""
     kernels: tuple[KernelRecord, ...] = ()
     compiler: str = ""
+
+    def __repr__(self) -> str:
+        time = "" if self.timing is None else f" {format_time(self.timing.seconds)}"
+        reason = f" ({self.error.splitlines()[0]})" if self.error else ""
+        return f"<Result {self.status}{time}{reason} by {self.source}: {self.job!r}>"

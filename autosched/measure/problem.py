@@ -127,6 +127,9 @@ class Problem:
         """SHA-256 of the text, in hexadecimal."""
         return hashlib.sha256(self.text().encode()).hexdigest()
 
+    def __repr__(self) -> str:
+        return f"<Problem {self.title}>"
+
     @property
     def title(self) -> str:
         """Short name for people, such as ``blur H=1536 W=2560`` or ``random 17``."""

@@ -66,6 +66,9 @@ class Benchmark:
         lines += [f"  {name:<{width}}  {format_time(seconds):>8}" for name, seconds in self.kernel_seconds.items()]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        return f"<Benchmark {str(self).splitlines()[0]}>"
+
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:
         yield "pipeline", self.pipeline
         yield "backend", self.backend

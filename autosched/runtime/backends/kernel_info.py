@@ -26,3 +26,9 @@ class KernelInfo:
     registers: int | None = None
     stack_bytes: int | None = None
     spill_bytes: int | None = None
+
+    def __repr__(self) -> str:
+        registers = "" if self.registers is None else f", {self.registers} registers"
+        spills = f", {self.spill_bytes} B spilled" if self.spill_bytes else ""
+        grid, block = "x".join(map(str, self.grid)), "x".join(map(str, self.block))
+        return f"<KernelInfo {self.name}: grid {grid}, block {block}, {self.shared_bytes} B shared{registers}{spills}>"

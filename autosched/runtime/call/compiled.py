@@ -149,6 +149,11 @@ class PipelineGraph:
         self._launch = launch
         self.outputs = outputs
 
+    def __repr__(self) -> str:
+        outputs = self.outputs if isinstance(self.outputs, tuple) else (self.outputs,)
+        arrays = ", ".join(f"{a.dtype}{list(a.shape)}" for a in outputs)
+        return f"<PipelineGraph -> {arrays}>"
+
     def launch(self, stream: object = None) -> None:
         """Queue the pipeline on a stream, without waiting for it.
 
