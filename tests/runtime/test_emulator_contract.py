@@ -161,7 +161,7 @@ SCALE_PARAMS = [ParamSpec("in", F32, "a", 64), ParamSpec("out", F32, "b", 64), P
     [
         ("LOAD(1", "LOAD(0", "line 4: site 0 is used twice"),
         ("LOAD(1, a", "LOAD(1, c", "line 4: LOAD of c, which no macro declares"),
-        ("LOAD(1", "LOAD(one", "line 4: LOAD is not written as"),
+        ("LOAD(1", "LOAD(one", "line 4: LOAD does not follow"),
         ("float, a, 64", "float, a, 8 * 8", "line 2: GLOBAL_IN is not written as"),
         ("float, a", "half, a", "line 2: half is not an element type"),
         ("KERNEL(scale", "KERNEL(other", "defines other, not scale"),

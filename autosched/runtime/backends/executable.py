@@ -27,7 +27,7 @@ class Executable(Protocol):
         """Run the pipeline.
 
         Args:
-            call: The arguments, sorted.
+            call: The sorted arguments.
 
         Returns:
             The outputs by name, in the caller's framework; those of ``call.out`` if given.
@@ -41,11 +41,11 @@ class Executable(Protocol):
         """Queue the pipeline on a stream, without waiting for it and without making arrays.
 
         Args:
-            call: The arguments, sorted; it has outputs.
+            call: The sorted arguments, with outputs.
             stream: A stream as `stream_handle` takes it, or None for the caller's current one.
 
         Raises:
-            InputError: If an array does not fit, or the stream is none of the device's.
+            InputError: If an array does not fit, or the stream belongs to another device.
             LaunchError: If the kernels cannot be launched.
         """
 

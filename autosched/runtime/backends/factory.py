@@ -52,22 +52,22 @@ def compile_pipeline(
 
 
 def choose_backend(target: Target) -> Backend:
-    """Return the backend to use where none is named: the GPU, else C, else with a warning the interpreter.
+    """Return the default backend: the GPU, else C, else, with a warning, the interpreter.
 
     Args:
-        target: What the schedule was made for; a GPU is used only for schedules made for one.
+        target: The schedule's target; a GPU is used only for schedules for a GPU.
 
     Raises:
-        CompileError: If the settings name a C compiler that is not there.
+        CompileError: If the C compiler of the settings does not exist.
     """
     if target.kind == "cuda" and not gpu_problem():
         return "cuda"
     if settings().cc is not None:
-        find_compiler("c")  # a named compiler that is missing is a mistake, not a reason to go without
+        find_compiler("c")  # a missing compiler of the settings is an error, no reason for the interpreter
     if have_compiler("c"):
         return "cpu"
     warnings.warn(
-        "no C compiler is found, so the pipeline runs in the NumPy interpreter, slowly and without its schedule: "
+        "no C compiler was found, so the pipeline runs in the NumPy interpreter, slowly and without its schedule: "
         "install gcc or clang, or set AUTOSCHED_CC",
         RuntimeWarning,
         stacklevel=4,
@@ -88,11 +88,11 @@ def make_executable(
 
     Args:
         bound: The pipeline.
-        lowered: Returns it lowered by its schedule; not called for the interpreter, which needs no schedule.
-        signature: What it takes and returns.
-        target: What it was scheduled for.
-        backend: What to compile for.
-        fast_math: Whether CUDA may approximate; part of the key under which its code is cached.
+        lowered: Returns the lowered pipeline; not called for the interpreter.
+        signature: Inputs, outputs and parameters.
+        target: The schedule's target.
+        backend: The backend to compile for.
+        fast_math: Whether CUDA may approximate; part of the cache key of its code.
 
     Raises:
         CompileError: If a compiler is missing or refuses the code.
@@ -105,7 +105,7 @@ def make_executable(
     if backend == "cuda":
         from autosched.runtime.backends.cuda import CudaExecutable
 
-        arch = target.arch  # before lowering: it refuses a target that is no GPU
+        arch = target.arch  # before lowering: raises for a target that is no GPU
         return CudaExecutable(lowered(), signature, arch, fast_math=fast_math)
     program = lowered()
     if backend == "emulator":

@@ -19,9 +19,9 @@ class HostExecutable:
     """A pipeline that computes in host memory.
 
     Args:
-        signature: What it takes and returns.
-        run: Fills outputs, given checked inputs, outputs and scalars by name.
-        resources: Its kernels.
+        signature: Inputs, outputs and parameters.
+        run: Computes outputs in place, from checked inputs, outputs and scalars by name.
+        resources: The kernels in launch order.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """A kernel's launch configuration, and what the compiler gave it.
+    """A kernel's launch configuration and compiled resources.
 
     Attributes:
         name: Name in the generated code.
@@ -16,7 +16,7 @@ class KernelInfo:
         shared_bytes: Shared memory per block.
         registers: 32-bit registers per thread; None unless compiled for CUDA, as are the next two.
         stack_bytes: Local memory per thread.
-        spill_bytes: Bytes of registers that a thread writes to and reads back from local memory.
+        spill_bytes: Register bytes that a thread spills to local memory.
     """
 
     name: str
