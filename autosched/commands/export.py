@@ -80,7 +80,7 @@ def _scheduled(
 ) -> ScheduledPipeline:
     if schedule_file is not None:
         if strategy is not None or seconds is not None:
-            raise InputError("--schedule is taken as it is, without a search: leave out --strategy and --seconds")
+            raise InputError("--schedule is exported without a search: leave out --strategy and --seconds")
         return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
     return find_schedule(
         problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, seed=seed, seconds=seconds

@@ -1,4 +1,4 @@
-"""`autosched schedule`: find a schedule, show its loop nest, keep it as JSON."""
+"""`autosched schedule`: find a schedule, print its loop nest, save it as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing an export: all of its files or none, and nothing that somebody else wrote is replaced."""
+"""Write all files of an export or none, without replacing files of other origin."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FORMAT = "autosched-export"
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """The export that a directory holds: name of the function, and the SHA-256 of each of its files."""
+    """The export in a directory: name of the function, and the SHA-256 of each of its files."""
 
     name: str
     files: Mapping[str, str]
 
 
 def write_export(directory: Path, name: str, files: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write an export into a directory, which is made if it is not there.
+    """Write an export into a directory, which is made if it does not exist.
 
-    An earlier export of the same name is replaced; its files that are no longer part of it vanish.
+    An earlier export of the same name is replaced; unmodified files that are no longer part of it are removed.
 
     Args:
-        directory: Where to.
+        directory: The directory.
         name: Name of the exported function.
         files: Text of each file by name.
 
@@ -38,8 +38,7 @@ def write_export(directory: Path, name: str, files: Mapping[str, str]) -> tuple[
         The files' paths.
 
     Raises:
-        InputError: If the directory holds another export, a file of these names that is not as an export left it, or
-            cannot be written.
+        InputError: If the directory holds another export or a modified file of these names, or cannot be written.
     """
     try:
         earlier = _read_manifest(directory)
@@ -83,7 +82,7 @@ def _read_manifest(directory: Path) -> _Earlier | None:
 
 
 def _refuse_foreign(directory: Path, texts: Mapping[str, str], written: Mapping[str, str]) -> None:
-    """Refuse to replace what is neither as an earlier export left it nor what would be written anyway."""
+    """Refuse to replace a file that is neither of an earlier export nor equal to its new content."""
     for file, text in texts.items():
         path = directory / file
         if file == MANIFEST or not (path.exists() or path.is_symlink()):
