@@ -1,4 +1,4 @@
-"""A pipeline with its schedule: look at it, compile it, write it out."""
+"""A pipeline with its schedule: print, compile, export and report it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ScheduledPipeline:
     Args:
         bound: The pipeline with its shapes.
         schedule: A schedule of it.
-        target: What the schedule was made for.
-        params: Values of run-time parameters, used where a call does not pass them.
-        search_result: The search that the schedule comes from: other schedules it found, and what it did.
-        provenance: How it was found, with predicted and measured times.
-        trials: What was measured to choose it, if anything was.
-        tuned: The tuning run that it comes from, if it comes from one.
+        target: The schedule's target.
+        params: Default values of run-time parameters.
+        search_result: The search of the schedule, with its other schedules and statistics.
+        provenance: How the schedule was found, with predicted and measured times.
+        trials: The measurements that chose it, if any.
+        tuned: The tuning run, if there was one.
 
     Raises:
         ScheduleError: If the schedule is not legal for the pipeline, its shapes and the target.
@@ -77,7 +77,7 @@ class ScheduledPipeline:
 
     @cached_property
     def program(self) -> Program:
-        """The kernels as lowered from the schedule."""
+        """The lowered kernels."""
         from autosched.lower.program import lower
 
         return lower(self.bound, self.schedule)
@@ -114,11 +114,11 @@ class ScheduledPipeline:
         """Compile the pipeline.
 
         Args:
-            backend: ``cuda``, ``cpu``, ``emulator`` or ``interpreter``. When left out: the GPU if the schedule was
-                made for one and one can be used; else C; without a C compiler, with a warning, the NumPy interpreter.
-                ``cuda`` needs no GPU to compile, only to be called.
+            backend: ``cuda``, ``cpu``, ``emulator`` or ``interpreter``. When left out: the GPU if the schedule is for a
+                GPU and this machine has one; else C; without a C compiler, with a warning, the NumPy interpreter.
+                Compiling for ``cuda`` needs no GPU.
             fast_math: Let the CUDA compiler approximate division, square roots and elementary functions and flush
-                subnormal numbers to zero: faster, no longer exact. The other backends stay exact.
+                subnormal numbers to zero: faster, but inexact. Other backends stay exact.
 
         Raises:
             CompileError: If a compiler is missing or refuses the generated code.
@@ -138,16 +138,16 @@ class ScheduledPipeline:
         fast_math: bool = False,
         any_alignment: bool = False,
     ) -> Exported:
-        """Write the pipeline as C or CUDA source with header, build files and example; needs no Python to be used.
+        """Write the pipeline as C or CUDA source with header, build files and example, for use without Python.
 
         Args:
-            directory: Where to; made if it is not there.
+            directory: The directory, which is made if it does not exist.
             name: Name of the C function and its files; the pipeline's when left out.
             fast_math: As for `compile`.
-            any_alignment: Take arrays at any address that is a multiple of their element's size.
+            any_alignment: Accept arrays with the alignment of their element type.
 
         Raises:
-            InputError: If the name cannot be used, the directory cannot be written, or holds something else.
+            InputError: If the name cannot be used, the directory cannot be written, or it holds other files.
         """
         from autosched.export import export
 
@@ -155,7 +155,7 @@ class ScheduledPipeline:
 
     @property
     def measured(self) -> Measured | None:
-        """Measured or simulated times of the schedule and of those it was chosen from; None if nothing was timed."""
+        """Measured or simulated times of the schedule and its competitors; None if nothing was timed."""
         from autosched.report.measured import Measured, MeasuredCandidate
 
         if self.provenance is None or self.provenance.measured_s is None:
@@ -172,7 +172,7 @@ class ScheduledPipeline:
 
         Args:
             path: The file, which is replaced whole or not at all.
-            measured: Times to show; those of `measured` when left out.
+            measured: Times; those of `measured` when left out.
 
         Raises:
             InputError: If the file cannot be written, or the extra ``report`` is not installed.
