@@ -127,7 +127,7 @@ def test_without_a_compiler_the_interpreter_runs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "there is none")
     assert not have_compiler("c")
-    with pytest.warns(RuntimeWarning, match="no C compiler is found.*set AUTOSCHED_CC"):
+    with pytest.warns(RuntimeWarning, match="no C compiler was found.*set AUTOSCHED_CC"):
         kernel = autosched.schedule(blur(), {"img": SHAPE}, strategy="roots").compile()
     assert kernel.backend == "interpreter"
     assert kernel(img=image()).shape == SHAPE

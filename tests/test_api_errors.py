@@ -172,7 +172,7 @@ def test_named_compiler_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "there is none")
     scheduled = autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", strategy="roots")
     for backend in ("cpu", None):
-        with pytest.raises(CompileError, match="CC names '/nonexistent', which is not there: install gcc"):
+        with pytest.raises(CompileError, match="CC names '/nonexistent', which does not exist: install gcc"):
             scheduled.compile(backend)
 
 

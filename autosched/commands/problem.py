@@ -114,7 +114,7 @@ def scheduled_for(
     if schedule_file is None:
         return _found(problem, targets[0], strategy)
     if strategy is not None:
-        raise InputError("--schedule is taken as it is, without a search: leave out --strategy")
+        raise InputError("--schedule is used without a search: leave out --strategy")
     for target in targets[:-1]:
         try:
             return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
