@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from autosched.export import Exported
     from autosched.jit_function import JitFunction, jit
     from autosched.reference import interpret
-    from autosched.runtime.backends.executable import KernelInfo
+    from autosched.runtime.backends.kernel_info import KernelInfo
     from autosched.runtime.benchmark import Benchmark
     from autosched.runtime.call.compiled import CompiledPipeline
     from autosched.scheduled_pipeline import ScheduledPipeline
@@ -93,7 +93,7 @@ _LAZY = {
     "CompiledPipeline": "autosched.runtime.call.compiled",
     "Exported": "autosched.export",
     "JitFunction": "autosched.jit_function",
-    "KernelInfo": "autosched.runtime.backends.executable",
+    "KernelInfo": "autosched.runtime.backends.kernel_info",
     "ScheduledPipeline": "autosched.scheduled_pipeline",
     "Target": "autosched.target",
     "autotune": "autosched.api",
@@ -103,7 +103,7 @@ _LAZY = {
     "load_schedule": "autosched.api",
     "torch_operator": "autosched.torch_custom_op",
 }
-"""Names whose modules are imported when they are first used, so that `import autosched` stays light."""
+"""Names whose modules are imported at first use, so that `import autosched` is fast."""
 
 __all__ = [
     "AutoschedError",
@@ -193,7 +193,7 @@ __all__ = [
 
 
 class _CallableModule(ModuleType):
-    """The sub-package `autosched.schedule`, which shares its name with the function it is called as."""
+    """The sub-package `autosched.schedule`, which can also be called like the function of that name."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> ScheduledPipeline:
         from autosched.api import schedule

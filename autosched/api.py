@@ -1,4 +1,4 @@
-"""From a pipeline to a function on arrays: schedule, look at the result, compile, call."""
+"""The functions that schedule a pipeline: search, autotuning, and loading from a file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.schedule.io.serialise import load_schedule as read_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
+from autosched.search.tune.request import Request
 from autosched.target import Target, get_target
 
 if TYPE_CHECKING:
@@ -43,48 +44,52 @@ def schedule(
     reuse: bool = True,
     progress: Progress | None = None,
 ) -> ScheduledPipeline:
-    """Find a schedule for a pipeline; takes no GPU unless schedules are measured on one.
+    """Find a schedule for a pipeline; needs no GPU unless schedules are measured on one.
 
-    By default schedules are drawn by a beam search and by quick searches that differ, the cost model ranks them, and
-    the best one that the compiler finds registers for is taken.
+    By default a beam search and several greedy searches draw schedules, and the cost model ranks them. The best one
+    whose kernels do not spill registers is returned.
 
     Args:
-        pipeline: What to compute.
+        pipeline: The pipeline.
         shapes: Shape of every input by name.
-        target: What to schedule for: a name such as ``h200``, ``cpu``, ``cuda`` (the GPU of this machine), or a
-            `Target`.
-        params: Values of parameters. Those that reach an index or a domain are built into the kernels; the others
-            serve where a call does not pass them.
-        inputs: Arrays to take the shapes from, instead of ``shapes``.
-        strategy: Search in one way only: ``roots`` at once, with every stage in a kernel of its own unless it is
-            cheap to inline; ``beam``; ``sioutas``; or a `Strategy`.
-        samples: Searches, if no strategy is given: a beam search and greedy ones.
-        top_k: Above 1, so many of the schedules predicted to be fastest are compiled, compared with the baseline's
-            result and timed, and the fastest is taken.
+        target: The device: a name such as ``h200``, ``cpu``, ``cuda`` (the GPU of this machine), or a `Target`.
+        params: Values of parameters. Values in an index or a domain are built into the kernels; the rest are defaults
+            of calls.
+        inputs: Arrays with the shapes of the inputs, instead of ``shapes``.
+        strategy: A single search strategy: ``roots`` (without a search, every stage in a kernel of its own unless it
+            is cheap to inline), ``beam``, ``sioutas``, or a `Strategy`.
+        samples: Number of searches without a strategy: one beam search, and greedy ones.
+        top_k: Above 1, this many of the schedules with the best predictions are compiled, checked against the
+            baseline's result and timed, and the fastest is returned.
         cost: Cost model: ``learned``, ``analytical``, a file of weights, or a model. When left out, the learned one
-            if weights for the target come with the package.
-        measure: Where schedules are timed: ``device`` (this machine's, which must be the target) or ``simulated``.
-        seed: Source of randomness; the same seed finds the same schedule.
-        seconds: Time budget of the search; when it ends, the most promising way is followed to its end.
-        reuse: Take a schedule that was tuned, or found by the same search before, from the user's cache directory,
-            and keep new ones there. Searches with a strategy of one's own are neither taken nor kept.
-        progress: Told after each search how many of how many are done.
+            if the package has weights for the target.
+        measure: Measurement backend: ``device`` (this machine's, which must be the target) or ``simulated``.
+        seed: Random seed; the same seed finds the same schedule.
+        seconds: Time budget of the search, after which the most promising partial schedule is completed.
+        reuse: Use the schedule cache in the user's cache directory, with tuned schedules and earlier results of the
+            same search, and store new ones. Searches with a given strategy do not use it.
+        progress: Called after each search with the number of finished and of all searches.
 
     Returns:
         The pipeline with its schedule.
 
     Raises:
-        InputError: For shapes, parameters, target, strategy or model that do not fit, or a device that is not here.
+        InputError: For invalid shapes, parameters, target, strategy or model, or a device that this machine lacks.
         MeasureError: If no schedule could be measured.
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    from autosched.search.tune.one_shot import Request, find_schedule
-
     request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    answer = find_schedule(bound, chosen, request, params, progress)
+    if request.is_baseline:  # importing the search takes longer than making the baseline
+        from autosched.search.tune.baseline import baseline_answer
+
+        answer = baseline_answer(bound, chosen, request)
+    else:
+        from autosched.search.tune.one_shot import find_schedule
+
+        answer = find_schedule(bound, chosen, request, params, progress)
     return ScheduledPipeline(
         bound, answer.schedule, chosen, params, answer.search_result, answer.provenance, answer.trials
     )
@@ -108,33 +113,33 @@ def autotune(
     keep: bool = True,
     report: Callable[[TuneReport], None] | None = None,
 ) -> ScheduledPipeline:
-    """Search, measure, train the cost model on what was measured, and again; return the fastest schedule.
+    """Repeat search, measurement and training of the cost model; return the fastest schedule.
 
-    Everything is on disk as soon as it is known, so a run that is killed or interrupted goes on where it was.
+    Results are stored at once, so a killed or interrupted run can be resumed.
 
     Args:
         pipeline: As for `schedule`.
         shapes: As for `schedule`.
         target: As for `schedule`.
         params: As for `schedule`; schedules are measured with these values.
-        inputs: As for `schedule`; schedules are measured on made-up arrays of their shapes.
-        iterations: Batches.
-        samples: Schedules of a batch.
+        inputs: As for `schedule`; schedules are measured on synthetic arrays of these shapes.
+        iterations: Number of batches.
+        samples: Schedules per batch.
         seconds: Time budget of this call.
-        database: Where results go (SQLite); schedule, weights and state lie beside it. When left out, a directory in
-            the user's cache that belongs to the pipeline, its shapes and the target, and a run found there is resumed.
-        resume: Go on with the run whose files are there.
-        weights: A file of weights to begin with, or ``random``; when left out, those that come with the package.
+        database: SQLite file of the results, beside which schedule, weights and state are stored. When left out, a
+            directory in the user's cache for this pipeline, shapes and target, whose earlier run is resumed.
+        resume: Resume the run of existing files.
+        weights: File of initial weights, or ``random``; the package's weights when left out.
         measure: As for `schedule`.
-        seed: Source of randomness.
-        keep: Keep the schedule in the user's cache directory, where `schedule` finds it.
-        report: Told how it goes.
+        seed: Random seed.
+        keep: Store the schedule in the user's schedule cache, which `schedule` reads.
+        report: Called with the progress.
 
     Returns:
-        The pipeline with the fastest schedule; `ScheduledPipeline.tuned` says how the run went.
+        The pipeline with the fastest schedule; `ScheduledPipeline.tuned` has the results of the run.
 
     Raises:
-        InputError: As for `schedule`, or if files of another run are in the way.
+        InputError: As for `schedule`, or if there are files of another run.
         MeasureError: If no schedule has a time.
         DatabaseError: If results cannot be read or stored.
     """
@@ -165,8 +170,8 @@ def load_schedule(
     """Return a pipeline with a schedule read from a JSON file.
 
     Args:
-        path: A file that `ScheduledPipeline.save` wrote.
-        pipeline: The pipeline it was made for.
+        path: A file from `ScheduledPipeline.save`.
+        pipeline: The pipeline of the schedule.
         shapes: As for `schedule`.
         target: As for `schedule`.
         params: As for `schedule`.
@@ -186,7 +191,7 @@ def _as_target(target: str | Target) -> Target:
 
 
 def _shapes_of(pipeline: Pipeline, shapes: Shapes | None, inputs: Mapping[str, Any] | None) -> Shapes:
-    """Return the shapes, given as such or as arrays."""
+    """Return the shapes, from shapes or arrays."""
     if not isinstance(pipeline, Pipeline):
         raise InputError(f"a {type(pipeline).__name__} cannot be scheduled; pass a Pipeline: Pipeline([output])")
     if shapes is not None and inputs is not None:

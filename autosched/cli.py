@@ -1,4 +1,4 @@
-"""The command line; commands live in `autosched.commands`."""
+"""The command line, whose commands are in `autosched.commands`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exceptions raised on purpose; every message names the thing that is wrong and the way out."""
+"""Exceptions of the library; every message names the cause and the way out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 80
-"""Characters of a value in a message, about."""
+"""Approximate limit of a value in a message, in characters."""
 
 
 class AutoschedError(Exception):
@@ -20,12 +20,12 @@ class AutoschedError(Exception):
 
 
 class DSLError(AutoschedError):
-    """A pipeline is written wrongly (types, names, definitions).
+    """A pipeline definition is invalid (types, names, definitions).
 
     Args:
         message: One sentence that names the thing.
         location: The user's line that caused it, if known.
-        hint: How to get out of it.
+        hint: The way out.
     """
 
     def __init__(self, message: str, *, location: SourceLocation | None = None, hint: str | None = None) -> None:
@@ -48,7 +48,7 @@ class ScheduleError(AutoschedError):
 
 
 class CompileError(AutoschedError):
-    """A compiler refused generated code, or no compiler is there; carries source and log."""
+    """A compiler rejected generated code, or there is no compiler; has source and log."""
 
     def __init__(self, message: str, *, source: str = "", log: str = "") -> None:
         self.source = source
@@ -65,11 +65,11 @@ class CacheError(AutoschedError):
 
 
 class MeasureError(AutoschedError):
-    """Candidates cannot be measured at all: no worker starts, or the results have no place to go."""
+    """Candidates cannot be measured: no worker starts, or results cannot be stored."""
 
 
 class DeviceLostError(LaunchError):
-    """A kernel left its process unable to use the device, as an illegal memory access does."""
+    """The device is lost to the process after a failed kernel, such as an illegal memory access."""
 
 
 class DatabaseError(AutoschedError):
@@ -77,15 +77,15 @@ class DatabaseError(AutoschedError):
 
 
 class SearchWarning(UserWarning):
-    """The search for a schedule failed inside, and the schedule of another strategy is used instead.
+    """An internal error of the search; the schedule of another strategy is used instead.
 
-    Results are right all the same; the schedule may be slower than it could be.
+    Results are correct, but the schedule may be slower.
 
     Args:
-        error: What the search raised.
+        error: The internal error.
         seed: Seed of the search.
         path: File with the pipeline, its shapes and the traceback, to attach to a report.
-        used: Strategy whose schedule is used.
+        used: The other strategy.
     """
 
     def __init__(self, error: Exception, seed: int, path: Path, used: str) -> None:
@@ -112,17 +112,17 @@ def render(message: str, location: SourceLocation | None, hint: str | None) -> s
 
 
 def shortened(value: object) -> str:
-    """Return a value as Python writes it, without the middle of a long one, for messages."""
+    """Return the repr of a value for messages, without the middle of a long one."""
     return _Short().repr(value)
 
 
 class _Short(reprlib.Repr):
-    """Python's form without the middle of long values; whole numbers of any length."""
+    """Shortened reprs, also of integers of any length."""
 
     def __init__(self) -> None:
         super().__init__()
         self.maxstring = self.maxother = self.maxlong = _SHOWN
 
     def repr_int(self, x: int, level: int) -> str:
-        """Return a whole number, of which Python refuses to write thousands of digits."""
+        """Return an integer; Python does not convert thousands of digits."""
         return super().repr_int(x, level) if x.bit_length() < 1 << 13 else f"a number of {x.bit_length()} bits"

@@ -1,4 +1,4 @@
-"""What the operating system says about the machine this process runs on."""
+"""Processor and memory of this machine, from the operating system."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from autosched.settings import openmp_cpus
 _SYSFS = Path("/sys/devices/system/cpu")
 _CPUINFO = Path("/proc/cpuinfo")
 
-# Used where the system does not say (containers and virtual machines often hide caches and clocks).
+# Used for unknown values (containers and virtual machines often hide caches and clocks).
 _FALLBACK_L2_BYTES = 512 * 1024
 _FALLBACK_CLOCK_HZ = 2.5e9
 _FALLBACK_MEMORY_BYTES = 4 * 1024**3
 
-# Generations share these families, and virtual machines hide the model, so the widest unit tells them apart: all of
-# Intel's since 1995, and the third and fourth of AMD's EPYC.
+# Families of several generations, which the widest vector unit distinguishes, since virtual machines hide the model:
+# all of Intel's since 1995, and the third and fourth of AMD's EPYC.
 _SHARED_FAMILIES = (("GenuineIntel", "6"), ("AuthenticAMD", "25"))
 _UNITS = (("amx", "amx_tile"), ("avx512", "avx512f"), ("avx2", "avx2"))
 
@@ -29,15 +29,14 @@ class Host:
     """The processor and memory of this machine.
 
     Attributes:
-        cores: Logical processors that generated C runs on: those of this process, or fewer if OMP_NUM_THREADS says so.
+        cores: Logical processors of generated C: those of this process, limited by OMP_NUM_THREADS.
         simd_lanes: float32 lanes of the widest vector unit.
-        l2_bytes_per_core: L2 capacity divided by the logical processors that share it.
+        l2_bytes_per_core: L2 capacity divided by its logical processors.
         last_level_bytes: Capacity of the cache before DRAM, over all cores.
         memory_bytes: Physical memory.
-        clock_hz: Highest clock, or a nominal one where it is not known.
-        processor: Vendor and family, as the system writes them (``AuthenticAMD 26``), empty where it does not say; the
-            widest unit too where a family does not tell generations apart (``GenuineIntel 6 amx``, ``AuthenticAMD 25
-            avx512``).
+        clock_hz: Highest clock, or a nominal one if unknown.
+        processor: Vendor and family of the system (``AuthenticAMD 26``), empty if unknown; with the widest vector unit
+            for a family of several generations (``GenuineIntel 6 amx``, ``AuthenticAMD 25 avx512``).
     """
 
     cores: int
@@ -50,12 +49,12 @@ class Host:
 
 
 def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | None = None) -> Host:
-    """Describe this machine; whatever cannot be read gets a modest default.
+    """Describe this machine, with modest defaults for unreadable values.
 
     Args:
-        sysfs: Where the kernel publishes caches and clocks.
-        cpuinfo: Where the kernel publishes the instruction set.
-        cores: Number of logical processors, if not those that generated C runs on.
+        sysfs: Directory of the kernel with caches and clocks.
+        cpuinfo: File of the kernel with the instruction set.
+        cores: Number of logical processors; those of generated C when left out.
 
     Returns:
         The description; every number is positive.
@@ -82,7 +81,7 @@ def read_host(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO, cores: int | No
 
 @cache
 def has_vector_math() -> bool:
-    """Return whether this machine's C library has elementary functions of whole vectors (see ``vector_math.h``)."""
+    """Return whether this machine's C library has vectorised elementary functions (see ``vector_math.h``)."""
     library, version = platform.libc_ver()
     numbers = tuple(int(n) for n in version.split(".") if n.isdigit())
     return platform.machine() in ("x86_64", "AMD64") and library == "glibc" and numbers >= (2, 35)
@@ -90,10 +89,9 @@ def has_vector_math() -> bool:
 
 @cache
 def has_fast_gathers(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO) -> bool:
-    """Return whether this is a processor of Intel's that loads from many addresses at once without detours.
+    """Return whether this is an Intel processor with fast gathers, which are those with AMX.
 
-    That was measured of those with AMX. Many before have microcode that keeps other programs' data from such loads
-    (CVE-2022-40982), which makes them slow.
+    Gathers of many older ones are slow because of microcode against CVE-2022-40982.
     """
     told = _read(sysfs / "vulnerabilities" / "gather_data_sampling")
     processor = _processor(cpuinfo)
@@ -113,7 +111,7 @@ def _caches(sysfs: Path) -> list[tuple[int, int, int]]:
 
 
 def _read(path: Path) -> str:
-    """Return a small file's text, empty where it is absent or may not be read."""
+    """Return a small file's text; empty if it is absent or unreadable."""
     try:
         return path.read_text().strip()
     except OSError:
@@ -128,7 +126,7 @@ def _parse_size(text: str) -> int:
 
 
 def _count_cpus(text: str) -> int:
-    """Return how many processors a list such as `0-3,8` names; 1 for an empty one."""
+    """Return the number of processors in a list such as `0-3,8`; 1 for an empty one."""
     count = 0
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -161,7 +159,7 @@ def memory_bytes() -> int:
     """Return the bytes of physical memory of this machine."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError):  # not a name this system knows
+    except (ValueError, OSError):  # unknown on this system
         return _FALLBACK_MEMORY_BYTES
 
 

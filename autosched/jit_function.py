@@ -1,4 +1,4 @@
-"""`@autosched.jit`: a function that builds a pipeline, called with arrays like one that computes it."""
+"""`@autosched.jit`: turns a function that builds a pipeline into one that computes it on arrays."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 class JitFunction:
     """A function that builds a pipeline, called with arrays; made by `jit`.
 
-    Positional parameters are the pipeline's own: the function gets an `Input` for an array and a `Param` for a number.
-    Keyword-only parameters are structure: the function gets their values, and another value is another pipeline.
+    Positional parameters are those of the pipeline: the function gets an `Input` for an array and a `Param` for a
+    number. Keyword-only parameters are structure: the function gets their values, and each value has its own pipeline.
 
     Args:
         function: Returns a Func, ``f.over(...)``, or a tuple of such.
-        options: How kernels are made.
+        options: Options of scheduling and compilation.
 
     Attributes:
-        cache: The kernels made so far.
+        cache: The compiled kernels.
 
     Raises:
         InputError: If the function takes ``*args`` or ``**kwargs``.
@@ -61,7 +61,7 @@ class JitFunction:
         self._lock = threading.RLock()
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Compute the pipeline; the first call for some types, shapes and structure finds a schedule and compiles it.
+        """Compute the pipeline; the first call for given types, shapes and structure schedules and compiles it.
 
         Returns:
             The output, in the caller's framework; for several a named tuple.
@@ -75,33 +75,33 @@ class JitFunction:
         return invocation.call(self.cache.compiled(invocation))
 
     def pipeline(self, /, *args: Any, **kwargs: Any) -> Pipeline:
-        """Return the pipeline that is computed for some arguments."""
+        """Return the pipeline of some arguments."""
         return self.invocation(*args, **kwargs).pipeline
 
     def scheduled(self, /, *args: Any, **kwargs: Any) -> ScheduledPipeline:
-        """Return the pipeline with its schedule for some arguments, found now if it is not there."""
+        """Return the scheduled pipeline of some arguments, from the cache or from a search."""
         return self.cache.scheduled(self.invocation(*args, **kwargs))
 
     def compiled(self, /, *args: Any, **kwargs: Any) -> CompiledPipeline:
-        """Return the kernel for some arguments, to be launched or timed; made now if it is not there."""
+        """Return the compiled pipeline of some arguments, from the cache or newly compiled."""
         return self.cache.compiled(self.invocation(*args, **kwargs))
 
     def cache_info(self) -> CacheInfo:
-        """Return how often kernels were found, and how many there are."""
+        """Return hits, misses and size of the kernel cache."""
         return self.cache.info()
 
     def clear(self) -> None:
-        """Forget all pipelines and kernels."""
+        """Clear the caches of pipelines and kernels."""
         with self._lock:
             self._pipelines.clear()
         self.cache.clear()
 
     def invocation(self, /, *args: Any, **kwargs: Any) -> Invocation:
-        """Return the pipeline for some arguments, with what of them it takes.
+        """Return the pipeline of some arguments, with the arguments that it uses.
 
         Raises:
             TypeError: If the arguments do not fit the function's parameters, as for any function.
-            InputError: If one is neither array nor number, or arrays lie on several devices.
+            InputError: If one is neither array nor number, or arrays are on several devices.
             DSLError: If the function builds no pipeline.
         """
         bound = self._signature.bind(*args, **kwargs)
@@ -114,16 +114,16 @@ class JitFunction:
             if self._signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
                 structure[name] = value
             elif isinstance(value, _NUMBERS):
-                scalars[name] = value  # type: ignore[assignment]  # NumPy's numbers are as good
+                scalars[name] = value  # type: ignore[assignment]  # NumPy's numbers too
             else:
                 arrays[name], forms[name] = value, self._form(name, value)
         device = common_device(forms)
         pipeline = self._pipeline(forms, scalars, structure)
-        taken = [i.name for i in pipeline.inputs]
+        input_names = [i.name for i in pipeline.inputs]
         return Invocation(
             pipeline,
-            {name: arrays[name] for name in taken},
-            {name: forms[name].shape for name in taken},
+            {name: arrays[name] for name in input_names},
+            {name: forms[name].shape for name in input_names},
             {p.name: scalars[p.name] for p in pipeline.params},
             device,
         )
@@ -153,15 +153,15 @@ class JitFunction:
         frozen = tuple(self._frozen(name, value) for name, value in structure.items())
         key = (tuple(inputs.items()), tuple(params.items()), frozen)
         with self._lock:
-            found = self._pipelines.get(key)
-            if found is None:
-                found = self._pipelines[key] = self._build(inputs, params, structure)
-            return found
+            pipeline = self._pipelines.get(key)
+            if pipeline is None:
+                pipeline = self._pipelines[key] = self._build(inputs, params, structure)
+            return pipeline
 
     def _build(
         self, inputs: Mapping[str, tuple[DType, int]], params: Mapping[str, DType], structure: Mapping[str, Any]
     ) -> Pipeline:
-        """Call the function and check what it returns."""
+        """Call the function and check its result."""
         given: dict[str, Input | Param] = {name: Input(name, *form) for name, form in inputs.items()}
         given |= {name: Param(name, dtype) for name, dtype in params.items()}
         order = [name for name in self._signature.parameters if name in given]
@@ -179,8 +179,8 @@ class JitFunction:
         return pipeline
 
     def _check_origin(self, pipeline: Pipeline, begin: int, given: Mapping[str, Input | Param]) -> None:
-        """Refuse what was made outside: the function is called once for each type, and would define it once more."""
-        own = {id(value) for value in given.values()}
+        """Refuse Funcs, inputs and parameters from outside: each call of the function would redefine them."""
+        own_ids = {id(value) for value in given.values()}
         for func in pipeline.funcs:
             if func.number < begin:
                 raise DSLError(
@@ -190,7 +190,7 @@ class JitFunction:
                 )
         leaves: tuple[Input | Param, ...] = (*pipeline.inputs, *pipeline.params)
         for leaf in leaves:
-            if id(leaf) not in own:
+            if id(leaf) not in own_ids:
                 kind = type(leaf).__name__
                 raise DSLError(
                     f"{kind} {leaf.name!r} is no parameter of the jit function {self._name!r} that uses it",
@@ -198,12 +198,12 @@ class JitFunction:
                 )
 
     def _frozen(self, name: str, value: Any) -> Hashable:
-        """Return a keyword-only argument in a form that tells 1, 1.0 and True apart."""
+        """Return a hashable key of a keyword-only argument that distinguishes 1, 1.0 and True."""
         match value:
             case None | str() | bytes() | enum.Enum():
                 return type(value), value
             case bool() | int() | float() | np.generic():
-                return type(value), repr(value)  # tells -0.0 from 0.0, and NaN is equal to itself
+                return type(value), repr(value)  # distinguishes -0.0 from 0.0, and NaN equals itself
             case tuple():
                 return type(value), tuple(self._frozen(name, item) for item in value)
             case frozenset():
@@ -241,15 +241,14 @@ def jit(
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
     """Turn a function that builds a pipeline into one that computes it.
 
-    The first call for some element types, shapes and structure finds a schedule and compiles it; later ones go straight
-    to the kernel. A Python float is a parameter of the widest floating-point type among the arrays, float32 if there is
-    none; an int is int32, int64 where it needs to be; a NumPy scalar has its own type.
+    The first call for given element types, shapes and structure schedules and compiles the pipeline; later calls use
+    the kernel cache. A Python float becomes a parameter of the widest floating-point type among the arrays, float32 if
+    there is none. An int becomes int32, or int64 for large values; a NumPy scalar keeps its type.
 
     Args:
-        function: The function, where this is used as ``@autosched.jit`` without options.
-        target: What to schedule for, as for `autosched.schedule`; when left out, the GPU on which the arrays lie or
-            the CPU.
-        backend: What to compile for, as for `ScheduledPipeline.compile`.
+        function: The function, for ``@autosched.jit`` without options.
+        target: The device, as for `autosched.schedule`; when left out, the GPU of the arrays, or the CPU.
+        backend: The backend, as for `ScheduledPipeline.compile`.
         fast_math: As for `ScheduledPipeline.compile`.
         **options: Further keywords of `autosched.schedule`, such as ``strategy``, ``seed`` and ``seconds``.
 
@@ -276,7 +275,7 @@ def jit(
 
 
 def _param_dtype(value: Any, floats: list[DType]) -> DType:
-    """Return the type of the parameter that a number is passed for."""
+    """Return the type of the parameter of a number."""
     match value:
         case np.generic():
             return as_dtype(value.dtype)

@@ -1,4 +1,4 @@
-"""Kernels made when they are first needed: one search and one compilation for each pipeline, shapes and device."""
+"""Cache of kernels: one search and one compilation per pipeline, shapes and device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCHEDULE_OPTIONS = tuple(
     for name in inspect.signature(schedule).parameters
     if name not in ("pipeline", "shapes", "target", "params", "inputs")
 )
-"""Keywords of `autosched.schedule` that do not come from a call's arguments."""
+"""Keywords of `autosched.schedule` that are options of a jit function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Invocation:
     """A pipeline with the arguments of one call.
 
     Attributes:
-        pipeline: What to compute.
+        pipeline: The pipeline.
         arrays: The caller's array for each input, by name.
         shapes: Their shapes, by name.
         scalars: Value of each parameter, by name; those with a default may be missing.
-        device: Where the arrays lie.
+        device: The arrays' device.
     """
 
     pipeline: Pipeline
@@ -46,7 +46,7 @@ class Invocation:
     device: ArrayDevice
 
     def check(self) -> None:
-        """Refuse arrays that no kernel takes, before one is made for them.
+        """Refuse unusable arrays before a kernel is made for them.
 
         Raises:
             InputError: If an array is not contiguous, requires grad, or its memory is not accessible.
@@ -56,17 +56,17 @@ class Invocation:
             take(self.arrays[i.name], i.name, i.dtype, self.shapes[i.name])
 
     def call(self, kernel: CompiledPipeline) -> Any:
-        """Return what a kernel made for this invocation computes."""
+        """Call a kernel of this invocation."""
         return kernel({**self.arrays, **self.scalars})
 
 
 class CacheInfo(NamedTuple):
-    """How often kernels were found, like that of `functools.lru_cache`.
+    """Statistics of a kernel cache, as of `functools.lru_cache`.
 
     Attributes:
-        hits: Calls whose kernel was there.
-        misses: Calls whose kernel had to be made, or was being made.
-        currsize: Kernels that are kept.
+        hits: Calls with a cached kernel.
+        misses: Calls without one, also while it is being made.
+        currsize: Number of cached kernels.
     """
 
     hits: int
@@ -76,10 +76,10 @@ class CacheInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """How kernels are made.
+    """Options of scheduling and compilation.
 
     Attributes:
-        target: What to schedule for; where the arrays lie when left out.
+        target: The device; that of the arrays when left out.
         backend: As for `ScheduledPipeline.compile`.
         fast_math: As for `ScheduledPipeline.compile`.
         schedule: Further keywords of `autosched.schedule`.
@@ -91,7 +91,7 @@ class CompileOptions:
     schedule: Mapping[str, Any]
 
     def target_for(self, device: ArrayDevice) -> str | Target:
-        """Return what to schedule for, given where the arrays lie.
+        """Return the target for arrays on a device.
 
         Raises:
             InputError: If there is no GPU of that number.
@@ -102,12 +102,12 @@ class CompileOptions:
 
 
 class KernelCache:
-    """Schedules and compiles invocations when they first come; may be used from several threads.
+    """Cache that schedules and compiles new invocations; may be used from several threads.
 
-    Threads that need the same kernel wait for one search; those that need different ones do not wait for each other.
+    Threads that need the same kernel wait for one search; threads with different kernels run concurrently.
 
     Args:
-        options: How kernels are made.
+        options: Options of scheduling and compilation.
     """
 
     def __init__(self, options: CompileOptions) -> None:
@@ -121,7 +121,7 @@ class KernelCache:
         """Return the pipeline with a schedule for an invocation.
 
         Raises:
-            InputError: As `autosched.schedule` does, which see for others too.
+            InputError: As for `autosched.schedule`, whose other errors apply too.
         """
         slot = self._slot(invocation)
         with slot.lock:
@@ -131,7 +131,7 @@ class KernelCache:
         """Return the kernel for an invocation.
 
         Raises:
-            CompileError: As `ScheduledPipeline.compile` does; otherwise as `scheduled`.
+            CompileError: As for `ScheduledPipeline.compile`; otherwise as for `scheduled`.
         """
         slot = self._slot(invocation)
         kernel = slot.compiled
@@ -149,20 +149,20 @@ class KernelCache:
             return slot.compiled
 
     def info(self) -> CacheInfo:
-        """Return how often kernels were found, and how many there are."""
+        """Return hits, misses and size."""
         with self._lock:
             kept = sum(slot.compiled is not None for slot in self._slots.values())
             return CacheInfo(self._hits, self._misses, kept)
 
     def clear(self) -> None:
-        """Forget all kernels; those that are being made are finished for the calls that wait for them."""
+        """Clear the cache; kernels in progress are finished for their waiting calls."""
         with self._lock:
             self._slots.clear()
             self._built_in.clear()
             self._hits = self._misses = 0
 
     def built_in(self, pipeline: Pipeline, scalars: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Return the parameters whose values are built into kernels, with their values as far as they are given."""
+        """Return the given values of parameters that are built into kernels."""
         names = self._built_in.get(pipeline)
         if names is None:
             names = self._built_in[pipeline] = tuple(p.name for p in specialised_params(pipeline))
@@ -183,7 +183,7 @@ class KernelCache:
             return slot
 
     def _schedule(self, slot: _Slot, invocation: Invocation) -> ScheduledPipeline:
-        """Return a slot's schedule, made now if it is not there; its lock is held."""
+        """Return a slot's schedule, from a search if needed; the caller holds its lock."""
         if slot.scheduled is None:
             target = self._options.target_for(invocation.device)
             values = self.built_in(invocation.pipeline, invocation.scalars)
@@ -192,7 +192,7 @@ class KernelCache:
 
 
 class _Slot:
-    """A place for a kernel, and the lock of whoever makes it."""
+    """A cache entry with the lock of the thread that makes it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -201,10 +201,10 @@ class _Slot:
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse keywords that `autosched.schedule` does not take beside pipeline, shapes, target and parameters.
+    """Refuse keywords that are no options of `autosched.schedule`.
 
     Raises:
-        InputError: Naming the keyword and those there are.
+        InputError: With the keyword and the available ones.
     """
     for name in options:
         if name not in _SCHEDULE_OPTIONS:

@@ -1,4 +1,4 @@
-"""Documented modules and names that have others now; see `autosched.deprecation`."""
+"""New names of renamed documented modules; see `autosched.deprecation`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODULES: Mapping[str, str] = {
     "autosched.search.roots": "autosched.search.strategies.compute_root",
     "autosched.search.strategy": "autosched.search.strategies.protocol",
 }
-"""Present modules by the names that they had."""
+"""New names of modules by their old names."""
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "autosched.analysis.bound": {"Split": "RFactor", "Join": "HorizontalFusion"},
@@ -35,4 +35,4 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "autosched.search.modes.samples": {"Sampler": "GreedySampler"},
     "autosched.search.ranked": {"Ranked": "RankedSchedule", "Found": "SearchResult"},
 }
-"""Present names in these modules by the names that they had."""
+"""New names in these modules by their old names."""

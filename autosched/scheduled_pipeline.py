@@ -1,4 +1,4 @@
-"""A pipeline with its schedule: look at it, compile it, write it out."""
+"""A pipeline with its schedule: print, compile, export and report it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.codegen.c import print_c
-from autosched.codegen.cuda import cuda_prelude, print_cuda
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.deprecation import renamed_attributes, warn_renamed
-from autosched.errors import InputError
 from autosched.lang.expr import Scalar
-from autosched.lower.program import Program, lower
-from autosched.runtime.backends.executable import as_backend, choose_backend, make_executable
-from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.call.signature import CallSignature
 from autosched.schedule.io.serialise import save_schedule
 from autosched.schedule.io.text import schedule_text
@@ -27,7 +20,9 @@ from autosched.target import Target
 
 if TYPE_CHECKING:
     from autosched.export import Exported
+    from autosched.lower.program import Program
     from autosched.report.measured import Measured
+    from autosched.runtime.call.compiled import CompiledPipeline
     from autosched.search.results import SearchResult
     from autosched.search.tune.autotune.report import Tuned
     from autosched.search.tune.provenance import Provenance
@@ -41,12 +36,12 @@ class ScheduledPipeline:
     Args:
         bound: The pipeline with its shapes.
         schedule: A schedule of it.
-        target: What the schedule was made for.
-        params: Values of run-time parameters, used where a call does not pass them.
-        search_result: The search that the schedule comes from: other schedules it found, and what it did.
-        provenance: How it was found, with predicted and measured times.
-        trials: What was measured to choose it, if anything was.
-        tuned: The tuning run that it comes from, if it comes from one.
+        target: The schedule's target.
+        params: Default values of run-time parameters.
+        search_result: The search of the schedule, with its other schedules and statistics.
+        provenance: How the schedule was found, with predicted and measured times.
+        trials: The measurements that chose it, if any.
+        tuned: The tuning run, if there was one.
 
     Raises:
         ScheduleError: If the schedule is not legal for the pipeline, its shapes and the target.
@@ -82,7 +77,9 @@ class ScheduledPipeline:
 
     @cached_property
     def program(self) -> Program:
-        """The kernels as lowered from the schedule."""
+        """The lowered kernels."""
+        from autosched.lower.program import lower
+
         return lower(self.bound, self.schedule)
 
     def text(self) -> str:
@@ -101,13 +98,9 @@ class ScheduledPipeline:
         Raises:
             InputError: If the backend generates no code.
         """
-        match backend:
-            case "cuda" | "emulator":
-                body = "\n".join(print_cuda(kernel).body for kernel in self.program.kernels)
-                return f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
-            case "cpu":
-                return print_c(self.program).text
-        raise InputError(f"backend {backend!r} generates no code; there is cuda, cpu and emulator")
+        from autosched.generated_source import generated_source
+
+        return generated_source(self.program, backend)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as JSON; the file is replaced whole or not at all.
@@ -121,21 +114,21 @@ class ScheduledPipeline:
         """Compile the pipeline.
 
         Args:
-            backend: ``cuda``, ``cpu``, ``emulator`` or ``interpreter``. When left out: the GPU if the schedule was
-                made for one and one can be used; else C; without a C compiler, with a warning, the NumPy interpreter.
-                ``cuda`` needs no GPU to compile, only to be called.
+            backend: ``cuda``, ``cpu``, ``emulator`` or ``interpreter``. When left out: the GPU if the schedule is for a
+                GPU and this machine has one; else C; without a C compiler, with a warning, the NumPy interpreter.
+                Compiling for ``cuda`` needs no GPU.
             fast_math: Let the CUDA compiler approximate division, square roots and elementary functions and flush
-                subnormal numbers to zero: faster, no longer exact. The other backends stay exact.
+                subnormal numbers to zero: faster, but inexact. Other backends stay exact.
 
         Raises:
             CompileError: If a compiler is missing or refuses the generated code.
             InputError: If there is no such backend, or it does not fit the target.
         """
-        chosen = choose_backend(self.target) if backend is None else as_backend(backend)
-        executable = make_executable(
-            self.bound, lambda: self.program, self.signature, self.target, chosen, fast_math=fast_math
+        from autosched.runtime.backends.factory import compile_pipeline
+
+        return compile_pipeline(
+            self.bound, lambda: self.program, self.signature, self.target, backend, fast_math=fast_math
         )
-        return CompiledPipeline(self.signature, executable, chosen)
 
     def export(
         self,
@@ -145,16 +138,16 @@ class ScheduledPipeline:
         fast_math: bool = False,
         any_alignment: bool = False,
     ) -> Exported:
-        """Write the pipeline as C or CUDA source with header, build files and example; needs no Python to be used.
+        """Write the pipeline as C or CUDA source with header, build files and example, for use without Python.
 
         Args:
-            directory: Where to; made if it is not there.
+            directory: The directory, which is made if it does not exist.
             name: Name of the C function and its files; the pipeline's when left out.
             fast_math: As for `compile`.
-            any_alignment: Take arrays at any address that is a multiple of their element's size.
+            any_alignment: Accept arrays with the alignment of their element type.
 
         Raises:
-            InputError: If the name cannot be used, the directory cannot be written, or holds something else.
+            InputError: If the name cannot be used, the directory cannot be written, or it holds other files.
         """
         from autosched.export import export
 
@@ -162,7 +155,7 @@ class ScheduledPipeline:
 
     @property
     def measured(self) -> Measured | None:
-        """Measured or simulated times of the schedule and of those it was chosen from; None if nothing was timed."""
+        """Measured or simulated times of the schedule and its competitors; None if nothing was timed."""
         from autosched.report.measured import Measured, MeasuredCandidate
 
         if self.provenance is None or self.provenance.measured_s is None:
@@ -179,7 +172,7 @@ class ScheduledPipeline:
 
         Args:
             path: The file, which is replaced whole or not at all.
-            measured: Times to show; those of `measured` when left out.
+            measured: Times; those of `measured` when left out.
 
         Raises:
             InputError: If the file cannot be written, or the extra ``report`` is not installed.

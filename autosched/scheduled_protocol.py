@@ -1,4 +1,4 @@
-"""The interface of a scheduled pipeline on which reports and export rest."""
+"""The interface of a scheduled pipeline for reports and export."""
 
 from __future__ import annotations
 

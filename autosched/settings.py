@@ -1,4 +1,4 @@
-"""Settings taken from the environment; this is the only module that reads it."""
+"""Settings from environment variables, which no other module reads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_DEBUG": "1 shows the traceback of every error on the command line (default: 0)",
     "OMP_NUM_THREADS": "number of cores that the target cpu has, if fewer than this process may use; OpenMP's own",
 }
-"""Every variable the library reads, with its meaning; the documentation prints this table."""
+"""Every variable of the library, with its meaning; the documentation prints this table."""
 
 MOST_JOBS = 1024
-"""Compiler processes at a time at most."""
+"""Most concurrent compiler processes."""
 
 _FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -34,13 +34,13 @@ _OPENMP_STACKS = ("OMP_STACKSIZE", "GOMP_STACKSIZE")
 _STACK_SIZE = re.compile(r"\s*(\d{1,18})\s*([bkmgBKMG]?)\s*", re.ASCII)
 _STACK_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "": 1 << 10}
 _LARGEST_STACK = 256, "256M"
-"""MiB of a thread's stack at most, and how OpenMP spells them; generated code needs less than one."""
+"""Largest stack of a thread in MiB, and in OpenMP's notation; generated code needs less than one."""
 _openmp_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class NamedCompiler:
-    """A compiler that a variable names.
+    """A compiler from a variable.
 
     Attributes:
         variable: The variable.
@@ -53,13 +53,13 @@ class NamedCompiler:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment says, read once per call of :func:`settings`.
+    """Settings of the environment at a call of :func:`settings`.
 
     Attributes:
         cache_dir: Root of the on-disk cache; None if no home directory is known.
         cc: The C compiler, or None to search for one.
         cxx: The C++ compiler, or None to search for one.
-        compile_jobs: Number of compiler processes that may run at a time, 1 to `MOST_JOBS`.
+        compile_jobs: Number of concurrent compiler processes, 1 to `MOST_JOBS`.
         cuda_graphs: Whether repeated launches are captured into CUDA graphs.
         debug: Whether the command line shows the tracebacks of errors.
     """
@@ -75,7 +75,7 @@ class Settings:
         """Return the root of the on-disk cache.
 
         Raises:
-            CacheError: If the environment names no directory for it.
+            CacheError: If the environment has no directory for it.
         """
         if self.cache_dir is None:
             raise CacheError(
@@ -91,7 +91,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         environ: Variables to read; the process's own when left out.
 
     Raises:
-        InputError: If a variable holds a value that has no meaning.
+        InputError: If a variable has an invalid value.
     """
     env = os.environ if environ is None else environ
     return Settings(
@@ -105,7 +105,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def wants_tracebacks() -> bool:
-    """Return whether the command line shows the tracebacks of errors, whatever the other variables hold.
+    """Return whether the command line shows the tracebacks of errors; reads no other variable.
 
     Raises:
         InputError: If AUTOSCHED_DEBUG is no switch.
@@ -126,28 +126,28 @@ def available_cpus() -> int:
 
 
 def openmp_cpus(environ: Mapping[str, str] | None = None) -> int:
-    """Return the number of CPUs that generated C runs on: those of this process, or the fewer that OpenMP is given.
+    """Return the number of CPUs of generated C: those of this process, limited by OpenMP's variables.
 
     Args:
         environ: Variables to read; the process's own when left out.
     """
     env = os.environ if environ is None else environ
-    first = env.get("OMP_NUM_THREADS", "").partition(",")[0]  # one number for each level of nesting
-    return _threads(first) or available_cpus()  # OpenMP, too, ignores what is no number
+    first = env.get("OMP_NUM_THREADS", "").partition(",")[0]  # a number per nesting level
+    return _threads(first) or available_cpus()  # OpenMP also ignores invalid numbers
 
 
 def whole_number(text: str, low: int, high: int) -> int | None:
-    """Return a decimal number within limits, or None for any other text; numbers of any length are read."""
+    """Return a decimal number within limits, of any length; None for other text."""
     if not (text.isascii() and text.isdecimal()):
         return None
     digits = text.lstrip("0") or "0"
-    if len(digits) > len(str(high)):  # Python refuses to read thousands of digits
+    if len(digits) > len(str(high)):  # Python does not parse thousands of digits
         return None
     return int(digits) if low <= int(digits) <= high else None
 
 
 def _threads(text: str) -> int | None:
-    """Return the number of threads that a text asks of OpenMP, those of the CPUs at most; None if it is no number."""
+    """Return the number of OpenMP threads of a text, at most that of the CPUs; None if it is no number."""
     digits = text.strip()
     if not (digits.isascii() and digits.isdecimal()) or not digits.strip("0"):
         return None
@@ -165,7 +165,7 @@ def _cache_dir(env: Mapping[str, str]) -> Path | None:
                 "path of one that can be written"
             ) from error
     xdg = Path(env.get("XDG_CACHE_HOME", ""))
-    if xdg.is_absolute():  # the XDG specification says to ignore a relative one
+    if xdg.is_absolute():  # the XDG specification requires ignoring a relative path
         return xdg / "autosched"
     home = Path(env["HOME"]) if env.get("HOME") else _home()
     return home / ".cache" / "autosched" if home else None
@@ -191,7 +191,7 @@ def _compile_jobs(env: Mapping[str, str]) -> int:
 
 
 def _compiler(env: Mapping[str, str], common: str) -> NamedCompiler | None:
-    """Return the compiler that the library's own variable or the common one names."""
+    """Return the compiler from the library's own variable or the common one."""
     for variable in (f"AUTOSCHED_{common}", common):
         text = env.get(variable)
         if not text:
@@ -220,12 +220,11 @@ def _switch(env: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 @contextmanager
 def openmp_environment() -> Iterator[None]:
-    """Set the environment for an OpenMP runtime that is loaded inside; it is put back afterwards.
+    """Set the environment for loading an OpenMP runtime in the block, and restore it afterwards.
 
     A runtime reads it once, when it is loaded. Its threads wait by sleeping, unless the user chose otherwise: spinning
-    threads save microseconds on an idle machine and lose a time slice at every barrier on a busy one (measured with
-    five other processes on two cores: 16 ms against 3 ms for a kernel of 0.7 ms). There are no more threads than CPUs,
-    with stacks of what generated code needs, since a runtime that cannot start its threads ends the process.
+    threads save microseconds on an idle machine, but lose a time slice at every barrier on a busy one. There are at
+    most as many threads as CPUs, with small stacks, since a runtime that cannot start its threads ends the process.
     """
     with _openmp_lock:
         changes = _openmp_changes(os.environ)
@@ -242,7 +241,7 @@ def openmp_environment() -> Iterator[None]:
 
 
 def _openmp_changes(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that OpenMP is to read with another value than they have."""
+    """Return the variables to be changed for OpenMP."""
     changes = {} if any(name in env for name in _OPENMP_WAITING) else {_OPENMP_WAITING[0]: "passive"}
     if asked := env.get("OMP_NUM_THREADS"):
         changes["OMP_NUM_THREADS"] = ",".join(str(_threads(n) or n) for n in asked.split(","))

@@ -1,4 +1,4 @@
-"""Device limits and rates: the one place where the library knows what hardware can do."""
+"""Limits and rates of devices, the only hardware table of the library."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Limits and rates of the device that schedules are made for.
+    """Limits and rates of a device.
 
-    The words are CUDA's. For the CPU they mean: multiprocessor = core, warp = the lanes of a vector
-    register, block = one iteration of the parallel outer loop, shared memory = a scratch array that should
+    The terms are CUDA's. On a CPU: multiprocessor = core, warp = the lanes of a vector register,
+    block = one iteration of the parallel outer loop, shared memory = a scratch array that should
     stay in a core's L2 cache.
 
     Attributes:
-        name: Name for people and labels.
-        kind: Which printer and runtime serve it.
+        name: Name in messages and labels.
+        kind: ``cuda`` or ``cpu``, the printer and runtime.
         compute_capability: CUDA compute capability, (0, 0) on the CPU.
         multiprocessors: Streaming multiprocessors, or cores.
         max_warps_per_sm: Warps resident on a multiprocessor at once.
@@ -32,8 +32,8 @@ class Target:
         registers_per_sm: 32-bit registers of a multiprocessor.
         max_registers_per_thread: 32-bit registers one thread can address.
         shared_per_sm: Shared memory of a multiprocessor, bytes.
-        shared_per_block: Shared memory a block gets without asking, bytes.
-        shared_per_block_optin: Shared memory a block gets at most, bytes; dynamic, with an opt-in per kernel.
+        shared_per_block: Shared memory of a block without an opt-in, bytes.
+        shared_per_block_optin: Most shared memory of a block, bytes; dynamic, with an opt-in per kernel.
         l2_bytes: Capacity of the cache before DRAM, bytes.
         memory_bytes: Capacity of global memory, bytes.
         dram_bytes_per_s: Peak bandwidth of global memory.
@@ -42,11 +42,11 @@ class Target:
         warp_size: Threads of a warp.
         max_grid: Blocks in x, y, z.
         max_block_dim: Threads of a block in x, y, z.
-        reserved_shared_per_block: Shared memory the system takes from the multiprocessor for each block, bytes.
-        register_allocation_unit: Registers are given to a warp in multiples of this.
-        processor: Vendor and family of a CPU, by which rates of its timing model are chosen
-            (`autosched.search.cost.cpu.coefficients`). It is no part of the text that versions of simulated labels
-            follow from.
+        reserved_shared_per_block: Shared memory that the system reserves for each block, bytes.
+        register_allocation_unit: Granularity of a warp's register allocation.
+        processor: Vendor and family of a CPU, which select the rates of its timing model
+            (`autosched.search.cost.cpu.coefficients`). It is not in the repr, which versions of simulated labels
+            hash.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Target:
 
     @property
     def min_blocks(self) -> int:
-        """Blocks a kernel should have at least, so that no multiprocessor idles: two for each."""
+        """Least number of blocks of a kernel that keeps every multiprocessor busy: two for each."""
         return 2 * self.multiprocessors
 
     @classmethod
@@ -99,7 +99,7 @@ class Target:
             device: CUDA device number; the current device by default.
 
         Returns:
-            The target, named as the driver names the device.
+            The target, with the driver's name of the device.
 
         Raises:
             InputError: CuPy is missing, or there is no driver or no such device.
@@ -125,7 +125,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """What devices of one compute capability share; shared memory in KiB, units counted per multiprocessor."""
+    """Properties of a compute capability; shared memory in KiB, units per multiprocessor."""
 
     warps: int
     blocks: int
@@ -161,7 +161,7 @@ def _gpu(
     memory_gb: float,
     dram_gb_per_s: float,
 ) -> Target:
-    """Build a table entry; peak rates are units x 2 (a multiply-add) x boost clock, as vendors count them.
+    """Build a table entry; peak rates are units x 2 (a multiply-add) x boost clock, as in data sheets.
 
     Memory is counted in decimal gigabytes, a little less than the driver reports, so that the capacity check
     errs on the safe side.
@@ -213,7 +213,7 @@ _BUILT_IN = (
 
 
 def target_names() -> tuple[str, ...]:
-    """Return the names `get_target` knows: the built-in GPUs, `cpu` and `cuda`."""
+    """Return the names for `get_target`: the built-in GPUs, `cpu` and `cuda`."""
     return (*(target.name for target in _BUILT_IN), "cpu", "cuda")
 
 
@@ -238,7 +238,7 @@ def get_target(name: str) -> Target:
     for target in _BUILT_IN:
         if _normalized(target.name) == key:
             return target
-    by_key = {_normalized(known): known for known in target_names()}
+    by_key = {_normalized(target_name): target_name for target_name in target_names()}
     close = difflib.get_close_matches(key, by_key, n=1)
     suggestion = f"did you mean {by_key[close[0]]!r}? " if close else ""
     raise InputError(f"unknown target {name!r}; {suggestion}Known targets: {_listing()}")
@@ -248,8 +248,8 @@ def cpu_target(host: Host) -> Target:
     """Describe a processor in a GPU's terms.
 
     One block runs on a core at a time; its threads become the lanes and iterations of inner loops. Per-thread
-    arrays are ordinary memory, so registers bound nothing and keep CUDA's figures. Rates are estimates from
-    the clock (two vector multiply-adds a cycle) and a typical 10 GB/s of memory bandwidth a core.
+    arrays are ordinary memory, so registers are no limit and have CUDA's values. Rates are estimates from
+    the clock (two vector multiply-adds per cycle) and a typical memory bandwidth of 10 GB/s per core.
 
     Args:
         host: The machine.

@@ -1,4 +1,4 @@
-"""Pipelines as custom operators of PyTorch, which `torch.compile` takes into its graphs."""
+"""Pipelines as custom operators of PyTorch, also inside `torch.compile`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from autosched.target import Target
 from autosched.torch_sources import OfFunction, OfPipeline, OperatorSource
 
 if TYPE_CHECKING:
-    from torch._library.custom_ops import CustomOpDef  # torch.library has it, and does not export its type
+    from torch._library.custom_ops import CustomOpDef  # in torch.library, but without an exported type
 
 _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*", re.ASCII)
 _BOUND_SHAPES = 256
-"""Shapes whose outputs are remembered; tracing asks for the same ones several times."""
+"""Capacity of the cache of output shapes, which tracing queries repeatedly."""
 
 _registered: set[str] = set()
 
@@ -45,19 +45,18 @@ def torch_operator(
 
     The operator takes the pipeline's inputs as tensors, in the order of ``pipeline.inputs``, then its parameters as
     numbers; all may be passed by name. It returns a new tensor, or a tuple of them, on the device of its inputs. The
-    first call for some shapes and device finds a schedule and compiles it. Contiguous tensors are used where they lie;
-    of others a contiguous copy is made. There is no gradient: `backward` through the operator raises PyTorch's error.
+    first call for given shapes and device schedules and compiles the pipeline. Contiguous tensors are not copied;
+    others are. There is no gradient: `backward` through the operator raises PyTorch's error.
 
     Args:
         pipeline: A pipeline, or a function decorated with `autosched.jit`. Positional parameters of a function whose
-            annotation or default is a Python number become numbers, the others tensors; keyword-only ones that are
-            numbers or strings remain, and all others keep their defaults.
-        name: Namespace and name: ``mylib::blur`` can be called as ``torch.ops.mylib.blur``, too.
-        outputs: How many tensors a function returns, if more than one; a pipeline says it by itself.
-        replace: Take the place of an operator of that name, if this function registered it.
-        target: What to schedule for, as for `autosched.schedule`; when left out, the GPU on which the tensors lie or
-            the CPU.
-        backend: What to compile for, as for `ScheduledPipeline.compile`.
+            annotation or default is a Python number become numbers, the rest tensors. Keyword-only numbers and
+            strings become parameters too; other keyword-only parameters keep their defaults.
+        name: Namespace and name: ``mylib::blur`` can also be called as ``torch.ops.mylib.blur``.
+        outputs: Number of tensors that a function returns, if more than one; not needed for a pipeline.
+        replace: Replace an operator of that name that this function registered.
+        target: The device, as for `autosched.schedule`; when left out, the GPU of the tensors, or the CPU.
+        backend: The backend, as for `ScheduledPipeline.compile`.
         fast_math: As for `ScheduledPipeline.compile`.
         **schedule_options: Further keywords of `autosched.schedule`, such as ``strategy``, ``seed`` and ``seconds``.
 
@@ -65,8 +64,8 @@ def torch_operator(
         The operator, to be called like a function.
 
     Raises:
-        InputError: If the name is taken or malformed, the pipeline has no inputs, a parameter has no type that
-            operators take, or options are given for a jit function, which has its own.
+        InputError: If the name is used or malformed, the pipeline has no inputs, a parameter's type is not supported by
+            operators, or options are given for a jit function, which has its own.
     """
     import torch
 
@@ -78,7 +77,7 @@ def torch_operator(
 
     def arguments_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()  # the dispatcher leaves out what equals a default
+        bound.apply_defaults()  # the dispatcher omits arguments that equal their default
         return bound.arguments
 
     def compute(*args: Any, **kwargs: Any) -> Any:
@@ -97,7 +96,7 @@ def torch_operator(
         made = [example.new_empty(s.shape, dtype=getattr(torch, s.dtype.name)) for s in specs]
         return made[0] if count == 1 else tuple(made)
 
-    compute.__signature__ = signature  # type: ignore[attr-defined]  # from which PyTorch takes the schema
+    compute.__signature__ = signature  # type: ignore[attr-defined]  # PyTorch derives the schema from it
     operator = torch.library.custom_op(name, compute, mutates_args=())
     operator.register_fake(describe)
     _registered.add(name)
@@ -119,7 +118,7 @@ def _source(pipeline: Pipeline | JitFunction, options: CompileOptions) -> Operat
 
 
 def _check_name(name: str, replace: bool) -> None:
-    """Refuse what is no name of an operator, and what is the name of another one."""
+    """Refuse malformed names, and names of other operators."""
     import torch
 
     if not _NAME.fullmatch(name):
@@ -134,7 +133,7 @@ def _check_name(name: str, replace: bool) -> None:
 
 
 def _checked(source: OperatorSource, arguments: Mapping[str, Any], name: str, count: int) -> Invocation:
-    """Return the invocation for some arguments, held against what the operator promises."""
+    """Return the invocation of some arguments, checked against the operator's signature."""
     invocation = source.invocation(arguments)
     found = len(invocation.pipeline.output_names)
     if found != count:
@@ -151,23 +150,23 @@ def _checked(source: OperatorSource, arguments: Mapping[str, Any], name: str, co
 def _outputs(
     pipeline: Pipeline, shapes: tuple[tuple[str, tuple[int, ...]], ...], values: tuple[tuple[str, Scalar], ...]
 ) -> tuple[ArraySpec, ...]:
-    """Return shapes and types of what is computed, without a schedule."""
+    """Return shapes and types of the outputs, without a schedule."""
     return output_specs(bind(pipeline, dict(shapes), dict(values)))
 
 
 def _plain_tensor(value: Any) -> Any:
-    """Return a tensor as memory that a kernel can read; the same memory where that is possible."""
+    """Return a contiguous tensor, without a copy if possible."""
     import torch
 
-    if not is_torch(value) or value.layout is not torch.strided:  # others are refused with a reason later
+    if not is_torch(value) or value.layout is not torch.strided:  # other tensors are refused later
         return value
     return value.detach().resolve_neg().contiguous()
 
 
 def _known_number(value: Any, annotation: type) -> Any:
-    """Return an argument with symbolic numbers known: PyTorch then traces again where an integer changes.
+    """Return an argument with concrete numbers: PyTorch traces again if an integer changes.
 
-    Floats reach no shape, so any will do, and no trace depends on one.
+    Floats do not affect shapes, so a trace does not depend on their value.
     """
     if annotation is float:
         return 0.0

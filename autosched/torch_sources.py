@@ -1,4 +1,4 @@
-"""What a PyTorch operator is made of: a pipeline, or a function that builds one."""
+"""Sources of PyTorch operators: a pipeline, or a function that builds one."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from autosched.runtime.call.array_signature import ArraySignature, common_device
 
 _EMPTY = inspect.Parameter.empty
 _PLAIN: Mapping[str, type] = {"float": float, "int": int, "bool": bool, "str": str}
-"""Types of arguments that are no tensors, by their names."""
+"""Types of non-tensor arguments by name."""
 
 
 class OperatorSource(Protocol):
-    """What an operator computes.
+    """The source of an operator.
 
     Attributes:
         cache: Its kernels.
-        outputs: How many tensors it returns; None if that is known at calls only.
-        parameters: What it takes, annotated with ``torch.Tensor``, ``float``, ``int``, ``bool`` or ``str``.
+        outputs: Number of output tensors; None if it depends on the call.
+        parameters: Its parameters, annotated with ``torch.Tensor``, ``float``, ``int``, ``bool`` or ``str``.
     """
 
     cache: KernelCache
@@ -44,11 +44,11 @@ class OperatorSource(Protocol):
 
 
 class OfPipeline:
-    """An operator that computes a pipeline: its inputs in order, then its parameters, those with a default last.
+    """Operator of a pipeline: inputs in order, then parameters, those with a default last.
 
     Args:
         pipeline: The pipeline.
-        options: How kernels are made.
+        options: Options of scheduling and compilation.
 
     Raises:
         InputError: If a name is a keyword of Python.
@@ -88,13 +88,13 @@ class OfPipeline:
 
 
 class OfFunction:
-    """An operator that computes a jit function; see `autosched.torch_operator` for what becomes of its parameters.
+    """Operator of a jit function; see `autosched.torch_operator` for its parameters.
 
     Args:
         function: The function.
 
     Raises:
-        InputError: If a parameter has no type that operators take.
+        InputError: If a parameter's type is not supported by operators.
     """
 
     outputs: int | None = None
@@ -117,7 +117,7 @@ class OfFunction:
 
 
 def _positional(p: inspect.Parameter) -> inspect.Parameter:
-    """Return the operator's parameter for one that is an array or a number."""
+    """Return the operator's parameter for an array or a number."""
     import torch
 
     plain = _plain_annotation(p)
@@ -130,7 +130,7 @@ def _positional(p: inspect.Parameter) -> inspect.Parameter:
 
 
 def _keyword_only(p: inspect.Parameter) -> inspect.Parameter | None:
-    """Return the operator's parameter for one that shapes the pipeline; None for one that keeps its default."""
+    """Return the operator's parameter for a structural one; None if it keeps its default."""
     plain = _plain_annotation(p)
     if plain is None and p.default is _EMPTY:
         raise InputError(
@@ -143,7 +143,7 @@ def _keyword_only(p: inspect.Parameter) -> inspect.Parameter | None:
 
 
 def _plain_annotation(p: inspect.Parameter) -> type | None:
-    """Return which of the plain types a parameter has by annotation or default, None if it is another one."""
+    """Return a parameter's plain type, by annotation or default; None for another type."""
     name = p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
     return _PLAIN.get(name) or _PLAIN.get(type(p.default).__name__)
 
@@ -159,7 +159,7 @@ def _plain_type(dtype: DType) -> type:
 
 
 def _default(p: Param) -> Any:
-    """Return a parameter's default; none where a schema cannot hold it, as for infinity."""
+    """Return a parameter's default; none if a schema cannot express it, such as infinity."""
     if p.default is None or not math.isfinite(p.default):
         return _EMPTY
     return _plain_type(p.dtype)(p.default)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from autosched.featurize.schema import NAMES
+from autosched.runtime.timing.durations import format_time
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.refine.mainloop.step_cost import evaluated
@@ -32,6 +33,11 @@ class KernelReport:
     seconds: float
     components: Mapping[str, float]
     features: Mapping[str, Mapping[str, float]]
+
+    def __repr__(self) -> str:
+        inside = [f"{name} at {level}" for name, level in self.members] + [f"{name} inlined" for name in self.inlined]
+        fused = f" with {', '.join(inside)}" if inside else ""
+        return f"<KernelReport {self.func}{fused}: predicted {format_time(self.seconds)}>"
 
 
 def explain(result: SearchResult) -> list[KernelReport]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.schedule.types import Kernel, Schedule
-from autosched.search.beam.state import State
-from autosched.search.beam.to_schedule import ordered
-from autosched.search.evaluate.evaluator import Counts, KernelEvaluator
+from autosched.runtime.timing.durations import format_time
+from autosched.schedule.types import Schedule
+from autosched.search.evaluate.counts import Counts
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
+
+if TYPE_CHECKING:
+    from autosched.search.beam.state import State
+    from autosched.search.evaluate.evaluator import KernelEvaluator
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,9 @@ class RankedSchedule:
     seconds: float
     state: State | None = field(default=None, compare=False, repr=False)
     evaluator: KernelEvaluator | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<RankedSchedule: {len(self.schedule.kernels)} kernels, {_predicted(self.seconds)}>"
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,16 @@ class SearchResult:
         """The schedule with the shortest predicted time."""
         return self.ranked[0].schedule
 
+    def __repr__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        cut = ", cut short" if self.cut_short else ""
+        best = _predicted(self.ranked[0].seconds)
+        return f"<SearchResult: {len(self.ranked)} schedules in {format_time(self.seconds)}{cut}, best {best}{note}>"
+
+
+def _predicted(seconds: float) -> str:
+    return "not predicted" if math.isnan(seconds) else f"predicted {format_time(seconds)}"
+
 
 def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> SearchResult:
     """Return the baseline schedule as the result of a search.
@@ -70,10 +88,3 @@ def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> Sear
     started = time.perf_counter()
     ranked = RankedSchedule(schedule_roots(bound, target), float("nan"))
     return SearchResult((ranked,), Counts(), time.perf_counter() - started, note=note)
-
-
-def costs_of(r: RankedSchedule) -> dict[Kernel, float]:
-    """Return the predicted seconds of the kernels of a schedule that was made from a state."""
-    assert r.state is not None and r.evaluator is not None
-    pieces = ordered(r.evaluator, r.state)
-    return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

@@ -112,12 +112,12 @@ def test_shapes_from_arrays() -> None:
 
 
 def test_default_backend_is_c_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "there is none")
+    monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "there is none")
     assert autosched.schedule(blur(), {"img": SHAPE}, "h200", strategy="roots").compile().backend == "cpu"
 
 
 def test_schedule_for_the_cpu_never_goes_to_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "")
+    monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "")
     assert autosched.schedule(blur(), {"img": SHAPE}, "cpu", strategy="roots").compile().backend == "cpu"
 
 
@@ -125,9 +125,9 @@ def test_without_a_compiler_the_interpreter_runs(monkeypatch: pytest.MonkeyPatch
     for variable in ("CC", "AUTOSCHED_CC"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "there is none")
+    monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "there is none")
     assert not have_compiler("c")
-    with pytest.warns(RuntimeWarning, match="no C compiler is found.*set AUTOSCHED_CC"):
+    with pytest.warns(RuntimeWarning, match="no C compiler was found.*set AUTOSCHED_CC"):
         kernel = autosched.schedule(blur(), {"img": SHAPE}, strategy="roots").compile()
     assert kernel.backend == "interpreter"
     assert kernel(img=image()).shape == SHAPE

@@ -169,10 +169,10 @@ def test_undefined_func_and_cycle() -> None:
 
 def test_named_compiler_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CC", "/nonexistent")
-    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "there is none")
+    monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "there is none")
     scheduled = autosched.schedule(pointwise(), {"img": SHAPE}, "cpu", strategy="roots")
     for backend in ("cpu", None):
-        with pytest.raises(CompileError, match="CC names '/nonexistent', which is not there: install gcc"):
+        with pytest.raises(CompileError, match="CC names '/nonexistent', which does not exist: install gcc"):
             scheduled.compile(backend)
 
 

@@ -127,7 +127,7 @@ HOSTILE: dict[str, tuple[dict[str, str], str]] = {
     "open quote": ({"AUTOSCHED_CC": 'gcc "x'}, "AUTOSCHED_CC is 'gcc \"x', which is no command line"),
     "compiler that writes nothing": (
         {"AUTOSCHED_CC": "true"},
-        "says that it succeeded and has written no library",
+        "reports success but has written no library",
     ),
     "unknown user": ({"AUTOSCHED_CACHE_DIR": "~nosuchuser/x"}, "AUTOSCHED_CACHE_DIR is '~nosuchuser/x'"),
     "long name": ({"AUTOSCHED_CACHE_DIR": "/tmp/" + "x" * 300}, "File name too long): set AUTOSCHED_CACHE_DIR"),

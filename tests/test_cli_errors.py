@@ -154,16 +154,16 @@ def test_corrupted_and_strange_members(refused: Callable[..., str], image: Path)
 
 def test_missing_compiler(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "/nonexistent")
-    monkeypatch.setattr("autosched.runtime.backends.executable.gpu_problem", lambda: "there is none")
+    monkeypatch.setattr("autosched.runtime.backends.factory.gpu_problem", lambda: "there is none")
     for backend in ((), ("--target", "cpu")):
         message = refused("run", "blur", *SIZES, "--output", "out.npz", *backend)
-        assert "CC names '/nonexistent', which is not there: install gcc" in message
+        assert "CC names '/nonexistent', which does not exist: install gcc" in message
 
 
 def test_missing_cxx_compiler(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nonexistent")
     message = refused("run", "blur", *SIZES, "--output", "out.npz", "--target", "emulator")
-    assert "CXX names '/nonexistent', which is not there" in message
+    assert "CXX names '/nonexistent', which does not exist" in message
 
 
 def test_no_gpu(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:

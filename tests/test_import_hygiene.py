@@ -20,7 +20,7 @@ HEAVY = {"torch", "cupy", "hydra", "rich", "matplotlib", "pyarrow", "ray", "scip
 # A pipeline's way from the language to the applications: each sub-package imports from itself and those before it.
 ORDER = ("lang", "analysis", "schedule", "lower", "codegen", "runtime", "measure", "apps")
 # Modules beside them that know none of them, so that all may import them.
-LEAVES = {"_version", "deprecation", "errors", "settings", "host", "target"}
+LEAVES = {"_version", "atomic_files", "deprecation", "errors", "settings", "host", "target"}
 # The interpreter is the oracle: it knows the language only, and what it judges does not know it.
 MAY_USE_REFERENCE = {"runtime", "measure", "apps"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from importlib import resources
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +11,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.atomic_files import replacement_of
 from autosched.errors import InputError
 
 
@@ -51,13 +51,11 @@ def save_png(path: str | os.PathLike[str], array: NDArray[np.uint8]) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file atomically: write a temporary file and rename it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    """Replace a file whole or not at all."""
     try:
-        beside.write_bytes(content)
-        os.replace(beside, path)
+        with replacement_of(path) as beside:
+            beside.write_bytes(content)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise InputError(
             f"cannot write {path}: {error.strerror or error}; choose a directory you can write to"
         ) from error

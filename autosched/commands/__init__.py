@@ -1,1 +1,1 @@
-"""The commands of the command line, one module each, and what they share."""
+"""The commands of the command line, one module each, and their shared helpers."""

@@ -1,4 +1,4 @@
-"""`autosched apps`: what the suite holds, and whether it computes what it should."""
+"""`autosched apps`: list, describe and check the applications of the suite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autosched.lang.pipeline import Pipeline
 
 COLUMNS = ("app", "Funcs", "defs", "inputs", "sizes", "papers")
 NAMED_INPUTS = 2
-"""More inputs of one shape are counted in the list, not named."""
+"""Most inputs of one shape that are listed by name; more are counted."""
 
 
 @click.command(short_help="List or check the suite's applications.")
@@ -45,7 +45,7 @@ def apps(context: click.Context, names: tuple[str, ...], check: bool, as_json: b
 
 
 def _check(context: click.Context, chosen: Iterable[App], as_json: bool) -> None:
-    """Check apps one after another; each is reported as soon as it is done."""
+    """Check apps one by one; each is reported as soon as it is done."""
     verdicts = []
     missing = missing_tools()
     if not as_json:
@@ -66,7 +66,7 @@ def _check(context: click.Context, chosen: Iterable[App], as_json: bool) -> None
 
 
 def _verdict_text(verdict: AppVerdict, missing: Mapping[str, str]) -> str:
-    """Return one line, and one more for everything that is wrong or could not be checked for this app alone."""
+    """Return one line, and one more for every failed check and every check skipped for this app alone."""
     made = [name for name, problem in verdict.problems.items() if problem is None]
     line = (
         f"{verdict.app:<24}  {'ok' if verdict.ok else 'WRONG':<5}  {format_time(verdict.seconds):>7}  {', '.join(made)}"
@@ -116,7 +116,7 @@ def _as_row(app: App) -> tuple[str, ...]:
 
 
 def _details(app: App) -> str:
-    """Return everything about an app, a fact a line."""
+    """Return the description of an app, one fact per line."""
     found = _as_dict(app)
     facts = [("computes", app.summary)]
     facts += [("input", f"{', '.join(names)} {kind}") for kind, names in _by_shape(found["inputs"]).items()]

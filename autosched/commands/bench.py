@@ -1,4 +1,4 @@
-"""`autosched bench`: an app's time against a reference, and against just moving its bytes."""
+"""`autosched bench`: an app's time compared with a reference and with a plain copy of its bytes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ REFERENCES = ("numpy", "interpreter")
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What was measured in one process.
+    """Measurements of one process.
 
     Attributes:
-        ours: Times of the compiled pipeline, outputs allocated before.
+        ours: Times of the compiled pipeline with preallocated outputs.
         reference: Times of the reference, which allocates its outputs.
-        reference_name: What the reference is.
-        mismatch: How the results differ; empty if they agree.
+        reference_name: Name of the reference.
+        mismatch: Description of the mismatch; empty if results agree.
         moved_bytes: Bytes of all inputs and outputs.
-        copy: Times of a plain copy that moves as many bytes.
+        copy: Times of a plain copy of the same number of bytes.
     """
 
     ours: CommandTiming
@@ -96,7 +96,7 @@ def bench(
 def _reference(
     problem: CommandProblem, arrays: Mapping[str, Array], against: str | None
 ) -> tuple[str, Callable[[], Mapping[str, Array]]]:
-    """Return the reference's name and a function that computes it once."""
+    """Return the reference's name and a function that runs it once."""
 
     def by_app() -> Mapping[str, Array]:
         return problem.app.reference(arrays, problem.values)

@@ -1,4 +1,4 @@
-"""`autosched cache`: what is kept on disk, and how to be rid of it."""
+"""`autosched cache`: show and clear the on-disk cache."""
 
 from __future__ import annotations
 

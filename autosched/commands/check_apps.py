@@ -1,4 +1,4 @@
-"""Whether an app computes what it should, by every backend that this machine has."""
+"""Check of an app's results on every backend of this machine."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ STRATEGY = "roots"
 
 @dataclass
 class AppVerdict:
-    """What checking an app found.
+    """Verdict on an app.
 
     Attributes:
         app: Its name.
-        problems: For each check that was made, what is wrong; None where nothing is.
-        skipped: For each check that could not be made, why.
-        seconds: How long it took.
+        problems: For each check, its failure, or None.
+        skipped: For each skipped check, the reason.
+        seconds: Time of all checks.
     """
 
     app: str
@@ -42,11 +42,11 @@ class AppVerdict:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no check failed."""
         return all(problem is None for problem in self.problems.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON; ``checks`` maps each check that was made to what is wrong, or null."""
+        """Return it as JSON data; ``checks`` maps each check to its failure, or null."""
         return {
             "app": self.app,
             "ok": self.ok,
@@ -57,20 +57,20 @@ class AppVerdict:
 
 
 def check_app(app: App, missing: Mapping[str, str]) -> AppVerdict:
-    """Run an app at its small size by every backend that is there, and compile it for the H200.
+    """Run an app at its small size on every available backend, and compile it for the H200.
 
-    The interpreter's outputs are compared with those of the app's own reference, and everybody's with both: backends
-    on the CPU must give the interpreter's bits, except where functions may be rounded differently. A check that fails
-    does not keep the others from being made.
+    Outputs of all backends are compared with the app's own reference and with the interpreter. Backends on the CPU must
+    match the interpreter bit for bit, except for differently rounded functions. A failed check does not prevent the
+    remaining ones.
 
     Args:
         app: The app.
-        missing: Checks not to make, each with the reason: what `missing_tools` returns.
+        missing: Checks to skip, each with its reason, from `missing_tools`.
     """
     started = time.perf_counter()
     verdict = AppVerdict(app.name)
     case = _Case(app)
-    # The emulator goes before C: it stops at an access out of bounds, of which the process might die.
+    # The emulator comes before C: it reports an access out of bounds, which may crash the process in C.
     for name, check in (
         ("build", case.build),
         ("reference", case.refer),
@@ -85,7 +85,7 @@ def check_app(app: App, missing: Mapping[str, str]) -> AppVerdict:
             continue
         try:
             verdict.problems[name] = check()
-        except Exception as error:  # whatever is wrong with one app, the others are still to be checked
+        except Exception as error:  # an error in one app must not prevent the checks of the rest
             if isinstance(error, InputError) and isinstance(error.__cause__, ImportError):
                 verdict.skipped[name] = str(error)
             else:
@@ -97,7 +97,7 @@ def check_app(app: App, missing: Mapping[str, str]) -> AppVerdict:
 
 
 def missing_tools() -> dict[str, str]:
-    """Return the checks that this machine has no tools for, each with what is missing."""
+    """Return the checks without tools on this machine, each with the missing tool."""
     tools = {
         "emulator": (have_compiler("c++"), "there is no C++ compiler"),
         "cpu": (have_compiler("c"), "there is no C compiler"),
@@ -108,7 +108,7 @@ def missing_tools() -> dict[str, str]:
 
 
 class _Case:
-    """An app at its small size; its checks, in the order of `check_app`, return what is wrong."""
+    """An app at its small size; its checks return a failure or None."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -134,7 +134,7 @@ class _Case:
         outputs = compute(self._scheduled(target).compile(backend), self.inputs)
         for name, array in outputs.items():
             if name not in self.interpreted:
-                continue  # the interpreter failed, which is reported
+                continue  # the interpreter failed, which is already reported
             if backend == "cuda":  # products and sums may be contracted
                 problem = self.app.tolerance.mismatch(array, self.interpreted[name])
             else:

@@ -1,4 +1,4 @@
-"""`autosched doctor`: what this machine has, what is missing, and how to get it."""
+"""`autosched doctor`: usable compilers and packages, and remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABILITIES = (
     ("compile CUDA", ("NVRTC", "cache directory")),
     ("launch on a GPU", ("NVRTC", "CuPy", "CUDA device", "cache directory")),
 )
-"""What people want to do, and the findings it takes."""
+"""Abilities, with the checks that each needs."""
 
 
 @click.command(short_help="Look at what this machine has.")

@@ -1,4 +1,4 @@
-"""What a command line program says and returns when it ends, whatever ends it."""
+"""Messages and exit codes of the command line for every way to end."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from autosched.settings import wants_tracebacks
 
 FAILED = 2
 INTERRUPTED = 130
-"""As shells have it of programs that an interrupt has ended."""
+"""Exit code after an interrupt, as in shells."""
 PIPE_CLOSED = 141
-"""As shells have it of programs that were ended for writing to a closed pipe."""
+"""Exit code after writing to a closed pipe, as in shells."""
 
 
 class PipeClosed(Exception):
-    """Nobody reads what the command prints; click would take the operating system's error for itself."""
+    """The reader of the output is gone; a class of its own, since click handles the system's error itself."""
 
 
 _LONG_WORD = re.compile(r"\S{400,}")
 
 
 def exit_code_of(run: Callable[[], object]) -> int:
-    """Run a command and return its exit code; what it raises becomes a message on stderr.
+    """Run a command and return its exit code; its errors become messages on stderr.
 
-    With AUTOSCHED_DEBUG=1 the traceback stands above the message.
+    With AUTOSCHED_DEBUG=1 the traceback is printed above the message.
 
     Args:
         run: Returns the exit code; None is 0.
@@ -51,7 +51,7 @@ def exit_code_of(run: Callable[[], object]) -> int:
 
 @contextlib.contextmanager
 def closed_pipes() -> Iterator[None]:
-    """Raise PipeClosed where a stream is a pipe that nobody reads any more."""
+    """Raise PipeClosed for an output pipe without a reader."""
     try:
         yield
     except BrokenPipeError as error:
@@ -59,14 +59,14 @@ def closed_pipes() -> Iterator[None]:
 
 
 def _failed(error: BaseException) -> int:
-    """Tell of an error, and return the exit code."""
-    if isinstance(error, click.Abort | KeyboardInterrupt):  # the first is click's name for the second
+    """Print an error and return the exit code."""
+    if isinstance(error, click.Abort | KeyboardInterrupt):  # click's name of an interrupt
         _tell("interrupted")
         return INTERRUPTED
     refused = _refused_output()
     if isinstance(error, PipeClosed) or isinstance(refused, BrokenPipeError):
         return PIPE_CLOSED
-    with contextlib.suppress(AutoschedError):  # a wrong AUTOSCHED_DEBUG is the next error, or this one
+    with contextlib.suppress(AutoschedError):  # an invalid AUTOSCHED_DEBUG is reported as an error of its own
         if wants_tracebacks():
             _tell("".join(traceback.format_exception(error)).rstrip())
     message = _message(error) if refused is None else _output_message(refused)
@@ -75,7 +75,7 @@ def _failed(error: BaseException) -> int:
 
 
 def _message(error: BaseException) -> str:
-    """Return what is wrong and how to mend it."""
+    """Return the message of an error, with its remedy."""
     if isinstance(error, AutoschedError):
         return str(error)
     if isinstance(error, click.UsageError):
@@ -106,15 +106,15 @@ def _output_message(error: OSError) -> str:
 
 
 def _refused_output() -> OSError | None:
-    """Return why standard output takes nothing more, or None; what it has not taken is then dropped.
+    """Return the error of flushing standard output, or None; after an error the rest is dropped.
 
-    Python writes it again when it ends, and would fail once more.
+    Otherwise Python would write it again at exit, and fail again.
     """
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        with contextlib.suppress(OSError):  # it is no file of the operating system
+        with contextlib.suppress(OSError):  # not a file of the operating system
             descriptor = sys.stdout.fileno()
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, descriptor)
@@ -124,7 +124,7 @@ def _refused_output() -> OSError | None:
 
 
 def _prepare_streams() -> None:
-    """Let all text be printed: names of files have bytes that no encoding has, and streams may be closed."""
+    """Make all text printable: file names may have undecodable bytes, and streams may be closed."""
     for name in ("stdout", "stderr"):
         stream: TextIO | None = getattr(sys, name)
         if stream is None:
@@ -136,6 +136,6 @@ def _prepare_streams() -> None:
 def _tell(text: str) -> None:
     try:
         click.echo(text, err=True)
-    except OSError as error:  # stderr is full or closed: nothing can be told
+    except OSError as error:  # stderr is full or closed: nothing can be reported
         if error.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
             raise

@@ -1,4 +1,4 @@
-"""What a search considered, pruned and predicted: as tables and as data."""
+"""Considered, pruned and predicted candidates of a search, as tables and as data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.search.explain import KernelReport, explain
 
 
 def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
-    """Return what is known of the search as plain data, or None for a schedule that was not searched for."""
+    """Return the statistics of the search as plain data, or None for a schedule without a search."""
     found = scheduled.search_result
     if found is None:
         return None
@@ -36,7 +36,7 @@ def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
 
 
 def print_explanation(scheduled: ScheduledPipeline) -> None:
-    """Print what a search did and how its best schedule is predicted to spend its time."""
+    """Print the statistics of a search and the predicted components of its best schedule."""
     found = scheduled.search_result
     if found is None:
         click.echo("nothing was searched for, so there is nothing to explain: --no-reuse searches again")

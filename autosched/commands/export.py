@@ -13,7 +13,7 @@ from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.show import print_json
 from autosched.errors import InputError
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.tune.request import STRATEGY_NAMES
 
 
 @click.command(short_help="Write an app as C or CUDA source.")
@@ -25,7 +25,7 @@ from autosched.search.strategies.protocol import STRATEGIES
 @click.option(
     "--schedule", "schedule_file", type=PATH, metavar="FILE.json", help="Schedule to use instead of finding one."
 )
-@click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Search in this way only.")
+@click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only.")
 @click.option("--seconds", type=SECONDS, help="Time budget of the search.")
 @click.option("--name", metavar="NAME", help="Name of the function and its files; by default the pipeline's.")
 @click.option("--fast-math", is_flag=True, help="Build CUDA with approximate arithmetic.")
@@ -80,7 +80,7 @@ def _scheduled(
 ) -> ScheduledPipeline:
     if schedule_file is not None:
         if strategy is not None or seconds is not None:
-            raise InputError("--schedule is taken as it is, without a search: leave out --strategy and --seconds")
+            raise InputError("--schedule is exported without a search: leave out --strategy and --seconds")
         return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
     return find_schedule(
         problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, seed=seed, seconds=seconds

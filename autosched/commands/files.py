@@ -1,9 +1,8 @@
-"""Arrays from and to .npz files; outputs appear whole or not at all."""
+"""Read and write arrays as .npz files, which are replaced whole or not at all."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import struct
 import zipfile
 import zlib
@@ -14,20 +13,21 @@ from typing import IO, Any
 
 import numpy as np
 
+from autosched.atomic_files import replacement_of
 from autosched.errors import InputError
 
 Array = np.ndarray[Any, Any]
 
 _UNREADABLE = (ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, struct.error)
-"""What NumPy and zipfile raise for files that are truncated, corrupted, encrypted or no archives."""
+"""Errors of NumPy and zipfile for files that are truncated, corrupted, encrypted or no archives."""
 
 
 def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
-    """Return the named arrays of an .npz file, as they are stored.
+    """Return the named arrays of an .npz file in their stored form.
 
     Args:
         path: The file.
-        names: Keys that it must have; others are not read.
+        names: Required keys; further arrays are not read.
 
     Raises:
         InputError: If the file cannot be read, is no .npz, or lacks a key.
@@ -69,35 +69,27 @@ def _read_array(path: Path, archive: Any, name: str) -> Array:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` when the block ends well, and vanishes otherwise.
+    """Open a file that replaces `path` when the block ends without an error, and is removed otherwise.
 
-    It is opened at once, so that a path that cannot be written is refused before any work is done.
+    It is opened at once, so that an unwritable path is refused before the work of the block.
 
     Raises:
         InputError: If the path cannot be written.
     """
-    if path.exists() and not path.is_file():  # a renamed file would take a device's place
+    if path.exists() and not path.is_file():  # a rename would replace a device
         raise InputError(f"cannot write {path}: it exists and is no file; choose another path")
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        file = open(beside, "xb")  # noqa: SIM115 - closed below, in either case
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    try:
-        with file:
+        with replacement_of(path) as beside, open(beside, "xb") as file:
             yield file
-        os.replace(beside, path)
     except OSError as error:
         raise _unwritable(path, error) from error
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def check_writable(*paths: Path | None) -> None:
-    """Refuse files that could not be written, before any work is done for them.
+    """Refuse unwritable paths before any work.
 
     Raises:
-        InputError: If a path is a directory, or its directory is not there or cannot be written.
+        InputError: If a path is a directory, or its directory does not exist or cannot be written.
     """
     for path in paths:
         if path is None:
@@ -113,7 +105,7 @@ def check_writable(*paths: Path | None) -> None:
 
 def write_arrays(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """Write arrays as .npz, under their names."""
-    # Not np.savez: its own parameters take the name `file`, which an output may have.
+    # Not np.savez: its parameter `file` may be the name of an output.
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

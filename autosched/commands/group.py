@@ -1,4 +1,4 @@
-"""How a command ends: results on stdout, or one clear message on stderr and exit code 2."""
+"""A command group whose errors become one message on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CommandGroup(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
-        """Run the command line and exit, or return what the command returns where it is part of another program."""
+        """Run the command line and exit; as part of another program, return the command's result."""
 
         def run() -> Any:
             return super(CommandGroup, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
@@ -32,7 +32,7 @@ class CommandGroup(click.Group):
         raise SystemExit(exit_code_of(run))
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
-        """Read the command line, which may print help."""
+        """Parse the command line, which may print help."""
         with closed_pipes():
             return super().make_context(*arguments, **options)
 
@@ -51,5 +51,5 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning to stderr in one line, without the line of code that gave it."""
+    """Print a warning to stderr in one line, without its line of code."""
     click.echo(f"warning: {message}", err=True)

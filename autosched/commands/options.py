@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Shared arguments and options of the commands."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from autosched.apps.app import Setting
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.runtime.backends.executable import BACKENDS
-from autosched.search.strategies.protocol import STRATEGIES
-from autosched.search.tune.one_shot import ONE_SHOT
+from autosched.search.tune.request import ONE_SHOT, STRATEGY_NAMES
 from autosched.settings import whole_number
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,11 +22,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 LARGEST_SIZE = 2**63 - 1
 """Extents are 64-bit integers."""
 MOST = 1_000_000
-"""Batches, samples and measured schedules that can be asked for at most."""
+"""Most batches, samples and measured schedules of an option."""
 
 
 class _Seconds(click.FloatRange):
-    """A time budget; ``inf`` and ``nan`` are none."""
+    """A time budget; ``inf`` and ``nan`` are refused."""
 
     name = "seconds"
 
@@ -40,7 +39,7 @@ class _Seconds(click.FloatRange):
 
 
 class _File(click.Path):
-    """A path; it may have every character but the one that ends it."""
+    """A path; the null character is refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path."""
@@ -118,7 +117,7 @@ _EXECUTION_OPTIONS = (
     ),
     click.option(
         "--strategy",
-        type=click.Choice([ONE_SHOT, *STRATEGIES]),
+        type=click.Choice([ONE_SHOT, *STRATEGY_NAMES]),
         help="How to find a schedule; by default a tuned one if there is one, else the baseline, `roots`.",
     ),
 )
@@ -137,22 +136,22 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def problem_options(command: F) -> F:
-    """Add the options that say what to compute: app, arrays or sizes, parameters, seed."""
+    """Add the options of a problem: app, arrays or sizes, parameters, seed."""
     return _with(_PROBLEM_OPTIONS, command)
 
 
 def search_options(command: F) -> F:
-    """Add the options of a search: time budget, cost model, what schedules are timed on."""
+    """Add the options of a search: time budget, cost model, measurement backend."""
     return _with(_SEARCH_OPTIONS, command)
 
 
 def execution_options(command: F) -> F:
-    """Add the options that say where to compute and by which schedule."""
+    """Add the options of the execution: backend and schedule."""
     return _with(_EXECUTION_OPTIONS, command)
 
 
 def as_numbers(pairs: Pairs) -> dict[str, Setting | str]:
-    """Return ``--param`` values as numbers; what is no number stays text, for the app to refuse by name.
+    """Return ``--param`` values as numbers; other text is kept, for the app's error message.
 
     Several numbers for one parameter are separated by commas.
     """

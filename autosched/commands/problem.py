@@ -1,4 +1,4 @@
-"""What the command line asks for: an app's pipeline with its arrays and parameters, and a schedule for it."""
+"""The problem of a command line: an app's pipeline with arrays, parameters and a schedule."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.buffers import as_host_array
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.tune.one_shot import ONE_SHOT
 from autosched.search.tune.provenance import TUNED
+from autosched.search.tune.request import ONE_SHOT
 from autosched.search.tune.schedule_cache import find_tuned
 from autosched.target import Target, get_target
 
 SIMULATED_GPU = "h200"
-"""What schedules are made for where CUDA text is run without a GPU."""
+"""Target of schedules for running CUDA text without a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class CommandProblem:
         app: The app.
         pipeline: Its pipeline for the given structural parameters.
         shapes: Shape of every input.
-        params: Values given for the pipeline's own parameters.
-        values: All values given, structural ones too, as numbers.
+        params: Given values of the pipeline's own parameters.
+        values: All given values as numbers, structural ones included.
     """
 
     app: App
@@ -51,7 +51,7 @@ class CommandProblem:
 def configure(
     name: str, inputs: Path | None, sizes: Pairs, params: Pairs
 ) -> tuple[CommandProblem, dict[str, Array] | None]:
-    """Return what an app is to compute, and the arrays of the input file if one is given.
+    """Return the configured problem of an app, and the arrays of the input file if one is given.
 
     Raises:
         InputError: For an unknown app or parameter, arrays that do not fit, or both arrays and sizes.
@@ -67,7 +67,7 @@ def configure(
     stored = read_arrays(inputs, [i.name for i in pipeline.inputs])
     arrays = {i.name: as_host_array(stored[i.name], i.name, i.dtype) for i in pipeline.inputs}
     shapes = {key: array.shape for key, array in arrays.items()}
-    app.sizes_of(shapes)  # refuses shapes that the app does not take
+    app.sizes_of(shapes)  # checks the shapes
     return CommandProblem(app, pipeline, shapes, values, numbers), arrays
 
 
@@ -78,7 +78,7 @@ def input_arrays(
     params: Pairs,
     seed: int,
 ) -> tuple[CommandProblem, dict[str, Array]]:
-    """Return what an app is to compute with its input arrays, read or generated; see `configure`."""
+    """Return the configured problem with its input arrays, read or generated; see `configure`."""
     problem, arrays = configure(name, inputs, sizes, params)
     if arrays is None:
         _check_memory(problem)
@@ -87,7 +87,7 @@ def input_arrays(
 
 
 def _check_memory(problem: CommandProblem) -> None:
-    """Refuse sizes whose input arrays alone do not fit, before anything is allocated."""
+    """Refuse sizes whose input arrays exceed the memory, before allocating any."""
     needed = sum(math.prod(problem.shapes[i.name]) * i.dtype.bytes_ for i in problem.pipeline.inputs)
     available = read_host().memory_bytes
     if needed > available:
@@ -100,27 +100,26 @@ def _check_memory(problem: CommandProblem) -> None:
 def scheduled_for(
     problem: CommandProblem, backend: Backend | None, schedule_file: Path | None, strategy: str | None = None
 ) -> ScheduledPipeline:
-    """Return a problem with a schedule for where it will run: one from a file, or one found now.
+    """Return the problem with a schedule for its backend, from a file or from a search.
 
-    Without a strategy it is the one that was tuned for the target, if any was, else the baseline.
+    Without a strategy it is the tuned schedule of the target if there is one, else the baseline.
 
-    The C backend and the interpreter take schedules made for a GPU as well as those made for the CPU.
+    The C backend and the interpreter accept schedules for a GPU as well as those for the CPU.
 
     Raises:
-        ScheduleError: If the file holds no schedule that is legal there.
-        InputError: If the file cannot be read, a GPU is asked for and there is none, or both file and strategy are
-            given.
+        ScheduleError: If the file holds no legal schedule for the backend.
+        InputError: If the file cannot be read, there is no GPU for the backend, or both file and strategy are given.
     """
     targets = _targets(backend)
     if schedule_file is None:
         return _found(problem, targets[0], strategy)
     if strategy is not None:
-        raise InputError("--schedule is taken as it is, without a search: leave out --strategy")
+        raise InputError("--schedule is used without a search: leave out --strategy")
     for target in targets[:-1]:
         try:
             return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
         except ScheduleError:
-            continue  # the last target's reasons are reported
+            continue  # the error of the last target is reported
     return load_schedule(schedule_file, problem.pipeline, problem.shapes, targets[-1], problem.params)
 
 
@@ -146,7 +145,7 @@ def _targets(backend: Backend | None) -> tuple[Target, ...]:
 
 
 def origin_text(scheduled: ScheduledPipeline, schedule_file: Path | None) -> str:
-    """Return where a schedule comes from, for people."""
+    """Return the provenance of a schedule as text."""
     if schedule_file is not None:
         return f"as in {schedule_file}"
     how = TUNED if scheduled.provenance is not None and scheduled.provenance.how == TUNED else "scheduled"

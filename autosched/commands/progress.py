@@ -1,4 +1,4 @@
-"""How a search or a tuning run goes, on a terminal; nothing where nobody looks."""
+"""Progress of a search or a tuning run on a terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def searching(samples: int, *, quiet: bool = False) -> Iterator[SearchProgress |
     """Show a bar on standard error while schedules are drawn, if that is a terminal.
 
     Args:
-        samples: How many are drawn.
+        samples: Number of samples.
         quiet: Show nothing.
     """
     if quiet or samples < 2 or not sys.stderr.isatty():
@@ -40,7 +40,7 @@ def searching(samples: int, *, quiet: bool = False) -> Iterator[SearchProgress |
 
 @contextmanager
 def tuning(*, quiet: bool = False) -> Iterator[Callable[[TuneReport], None] | None]:
-    """Show how a tuning run goes: a bar on a terminal, elsewhere a line when a batch begins to be measured or is done.
+    """Show the progress of a tuning run: a bar on a terminal, elsewhere a line at the start and end of each batch.
 
     Args:
         quiet: Show nothing.
@@ -70,13 +70,13 @@ def _tuning_bar() -> Iterator[Callable[[TuneReport], None]]:
 
 
 class _TuningLines:
-    """Prints a line whenever something else is done."""
+    """Prints a line at each change of the activity."""
 
     def __init__(self) -> None:
         self._last: tuple[int, str] | None = None
 
     def report(self, r: TuneReport) -> None:
-        """Print a line if the activity is another one."""
+        """Print a line if the activity changed."""
         if self._last != (r.iteration, r.activity):
             self._last = r.iteration, r.activity
             click.echo(_line(r), err=True)

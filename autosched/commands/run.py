@@ -75,7 +75,7 @@ def compute(kernel: CompiledPipeline, arrays: dict[str, Array]) -> dict[str, Arr
 
 
 def _range(array: Array) -> tuple[float, float]:
-    """Return the least and greatest element, NaN left out where there is something else."""
+    """Return the least and greatest element, without NaN unless all are."""
     values = array[~np.isnan(array)] if array.dtype.kind == "f" else array
     return (float(values.min()), float(values.max())) if values.size else (float("nan"), float("nan"))
 

@@ -1,4 +1,4 @@
-"""`autosched schedule`: find a schedule, show its loop nest, keep it as JSON."""
+"""`autosched schedule`: find a schedule, print its loop nest, save it as JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from autosched.commands.problem import configure
 from autosched.commands.progress import searching
 from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
-from autosched.runtime.backends.executable import KernelInfo, launch_info
+from autosched.runtime.backends.factory import launch_info
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
-from autosched.search.strategies.protocol import STRATEGIES
+from autosched.search.tune.request import STRATEGY_NAMES
 
 MODES = ("one-shot", "top5")
 TOP_K = 5
@@ -44,7 +45,7 @@ TOP_K = 5
     show_default=True,
     help="Searches that draw schedules: a beam search and greedy ones.",
 )
-@click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Search in this way only, without samples.")
+@click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only, without samples.")
 @search_options
 @click.option("--no-reuse", is_flag=True, help="Search even if a schedule is in the user's cache.")
 @click.option("--explain", "explained", is_flag=True, help="Show what was considered, pruned and predicted.")

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables and plain lines for people."""
+"""Output of commands: JSON for programs, tables and plain lines for people."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 import click
 
-from autosched.runtime.timing.durations import format_time as format_time  # commands find it here
+from autosched.runtime.timing.durations import format_time as format_time  # re-exported for the commands
 
 PIPED_WIDTH = 120
-"""Columns of a table that is not printed to a terminal."""
+"""Width of a table that is not printed to a terminal."""
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, and nothing else, to stdout; NaN and infinities become null."""
+    """Print a value as JSON to stdout; NaN and infinities become null."""
     click.echo(json.dumps(_finite(value), indent=2))
 
 
@@ -32,18 +32,18 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     console = Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
-    with console.capture() as printed:  # printed like all else, so that a closed pipe ends it like all else
+    with console.capture() as printed:  # through click, which handles a closed pipe
         console.print(table)
     click.echo(printed.get(), nl=False)
 
 
 def shape_text(dtype: object, shape: Iterable[object]) -> str:
-    """Return an array's type and shape as they are written everywhere: ``float32[3, 640, 480]``."""
+    """Return an array's type and shape: ``float32[3, 640, 480]``."""
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with every float that JSON cannot hold replaced by None."""
+    """Return a value with NaN and infinities replaced by None."""
     if isinstance(value, float):
         return value if value - value == 0 else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Wall-clock and device timing, and how long it takes just to move the bytes."""
+"""Wall-clock and device timing, also of a plain copy of the same bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from autosched.settings import available_cpus
 
 BUDGET_S = 1.0
-"""Measured time of one subject, unless the fewest runs take longer."""
+"""Time budget of one measurement, unless the fewest runs take longer."""
 FEWEST_RUNS, MOST_RUNS = 3, 1000
 _WARM_UP_RUNS = 3  # the second call with the same arrays captures a CUDA graph
 
@@ -25,7 +25,7 @@ class CommandTiming:
     Attributes:
         median_s: Median in seconds.
         fastest_s: Fastest in seconds.
-        runs: How many were measured.
+        runs: Number of measured runs.
     """
 
     median_s: float
@@ -34,7 +34,7 @@ class CommandTiming:
 
 
 def time_on_host(run: Callable[[], object]) -> CommandTiming:
-    """Time a function that is done when it returns; one run before does not count."""
+    """Time a synchronous function, after one warm-up run."""
     return _repeat(run, lambda: _wall_clock(run))
 
 
@@ -56,7 +56,7 @@ def time_on_gpu(run: Callable[[], object]) -> CommandTiming:
 
 
 def time_copy_on_host(moved_bytes: int) -> CommandTiming:
-    """Time a copy with every CPU that reads and writes so many bytes altogether."""
+    """Time a copy on all CPUs with a total of this many bytes read and written."""
     workers = available_cpus()
     source = np.ones(max(moved_bytes // 2, 1), np.uint8)
     target = np.zeros_like(source)
@@ -66,7 +66,7 @@ def time_copy_on_host(moved_bytes: int) -> CommandTiming:
 
 
 def time_copy_on_gpu(moved_bytes: int) -> CommandTiming:
-    """Time a copy on the current GPU that reads and writes so many bytes altogether."""
+    """Time a copy on the current GPU with a total of this many bytes read and written."""
     import cupy
 
     source = cupy.ones(max(moved_bytes // 2, 1), cupy.uint8)

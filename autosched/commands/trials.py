@@ -1,4 +1,4 @@
-"""How a schedule was found, and what was timed for it, as text and as data."""
+"""Provenance and measured trials of a schedule, as text and as data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.search.tune.top_k import ROOTS
 
 
 def how_text(scheduled: ScheduledPipeline) -> str:
-    """Return in a few words how a schedule was found, with its predicted and measured time."""
+    """Return the provenance of a schedule with its predicted and measured time."""
     origin = scheduled.provenance
     if origin is None:
         return "from a file"
@@ -27,7 +27,7 @@ def how_text(scheduled: ScheduledPipeline) -> str:
 
 
 def print_trials(scheduled: ScheduledPipeline) -> None:
-    """Print predicted beside measured times of the schedules that were timed, or how to get them if some were."""
+    """Print predicted and measured times of the trials, or how to get them."""
     if scheduled.trials is None:
         if scheduled.provenance is not None and scheduled.provenance.measured_s is not None:
             click.echo("the times of the schedules it was chosen from were not kept: --no-reuse measures them again")
@@ -48,7 +48,7 @@ def print_trials(scheduled: ScheduledPipeline) -> None:
 
 
 def trials_data(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
-    """Return what was timed as plain data, or None."""
+    """Return the trials as plain data, or None."""
     if scheduled.trials is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""`autosched tune`: search, measure, train, and again, until the time or the iterations are over."""
+"""`autosched tune`: repeat search, measurement and training within a time or iteration budget."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def tune(
     started = time.perf_counter()
     try:
         with tuning(quiet=as_json) as report:
-            found = autotune(
+            scheduled = autotune(
                 problem.pipeline, problem.shapes, target, problem.params, iterations=iterations, samples=samples,
                 seconds=seconds, database=database, resume=resume, weights=weights,
                 measure="simulated" if simulated else "device", seed=seed, report=report,
@@ -84,20 +84,20 @@ def tune(
     except KeyboardInterrupt:
         click.echo("interrupted; what was measured is kept, and the same command with --resume goes on", err=True)
         sys.exit(INTERRUPTED)
-    taken = time.perf_counter() - started
+    elapsed = time.perf_counter() - started
     if out is not None:
-        found.save(out)
+        scheduled.save(out)
     if html is not None:
-        found.report(html)
-    assert found.tuned is not None
+        scheduled.report(html)
+    assert scheduled.tuned is not None
     if as_json:
-        print_json(_as_dict(app, found, found.tuned, taken))
+        print_json(_as_dict(app, scheduled, scheduled.tuned, elapsed))
     else:
-        _print(found, found.tuned, taken)
+        _print(scheduled, scheduled.tuned, elapsed)
         for file in (out, html):
             if file is not None:
                 click.echo(f"wrote {file}")
-    if found.tuned.failures.get("wrong_result"):
+    if scheduled.tuned.failures.get("wrong_result"):
         click.echo("error: some schedules computed a wrong result; this is a mistake of autosched, please report it",
                    err=True)  # fmt: skip
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""The part of an exported function that looks at its arguments."""
+"""Argument checks of an exported function."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ INDENT = "    "
 
 
 def checking_functions(interface: Interface) -> str:
-    """Return the helper functions that an exported function calls on the host."""
+    """Return the host helper functions of an exported function."""
     needs_half = any(s.dtype.name == "float16" for s in interface.scalars)
     return template("arguments.h") + (template("half.h") if needs_half else "")
 
 
 def argument_checks(interface: Interface, failure: str) -> list[str]:
-    """Return the lines that refuse missing, misaligned and overlapping arrays.
+    """Return the lines that reject missing, misaligned and overlapping arrays.
 
     Args:
         interface: The function.
-        failure: What it returns for them.
+        failure: Its return value in these cases.
     """
     rows = [f"{{{a.identifier}, {a.bytes_}u, {a.alignment}u, {int(a.is_output)}}}," for a in interface.arrays]
     rows.append(f"{{workspace, {interface.workspace_bytes}u, {interface.workspace_alignment}u, 1}},")

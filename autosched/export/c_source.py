@@ -1,4 +1,4 @@
-"""The exported C file: the pipeline as the C backend compiles it, and the function that calls it."""
+"""The exported C file: the C backend's text of the pipeline, and the function that calls it."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def c_source(interface: Interface, program: Program) -> str:
 
 
 def _function(interface: Interface, program: Program, arrays: tuple[str, ...], scalars: list[str]) -> str:
-    """Return the exported function; `arrays` and `scalars` are what the pipeline's entry takes, in order."""
+    """Return the exported function; `arrays` and `scalars` are the arguments of the pipeline's entry in order."""
     addresses = _addresses(interface, program)
     identifiers = interface.identifiers
     public = {program.names[s.name]: s for s in interface.scalars}
     lines = [f"{interface.prototype} {{", *argument_checks(interface, f"{interface.prefix}_INVALID_ARGUMENT")]
     for k, scalar in enumerate(scalars):
-        given = public[scalar]
-        value = identifiers[given.name]
-        value = f"as_nearest_half({value})" if given.dtype.name == "float16" else value
-        lines.append(f"{INDENT}const {scalar_type(given.dtype)} as_scalar_{k} = {value};")
+        parameter = public[scalar]
+        value = identifiers[parameter.name]
+        value = f"as_nearest_half({value})" if parameter.dtype.name == "float16" else value
+        lines.append(f"{INDENT}const {scalar_type(parameter.dtype)} as_scalar_{k} = {value};")
     lines += [
         f"{INDENT}void *const as_arrays[] = {{",
         *(f"{INDENT * 2}(void *){addresses[buffer]}," for buffer in arrays),
@@ -60,7 +60,7 @@ def _function(interface: Interface, program: Program, arrays: tuple[str, ...], s
 
 
 def _addresses(interface: Interface, program: Program) -> Mapping[str, str]:
-    """Return where each buffer lies, as C text."""
+    """Return the address of each buffer as C text."""
     identifiers = interface.identifiers
-    found = {a.buffer.name: identifiers[name] for name, a in (*program.inputs.items(), *program.outputs.items())}
-    return found | {slot.buffer.name: f"((unsigned char *)workspace + {slot.offset})" for slot in program.workspace}
+    addresses = {a.buffer.name: identifiers[name] for name, a in (*program.inputs.items(), *program.outputs.items())}
+    return addresses | {slot.buffer.name: f"((unsigned char *)workspace + {slot.offset})" for slot in program.workspace}

@@ -23,7 +23,7 @@ from autosched.runtime.compile.nvrtc_pool import compile_many
 
 
 def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, ...]:
-    """Return the kernels of a pipeline as CUDA text, none of them called like something in the host function."""
+    """Return the kernels of a pipeline as CUDA text, with names that the host function does not use."""
     names = ArgumentNames([interface.name, f"{interface.name}_workspace_bytes", *interface.identifiers.values()])
     return tuple(print_cuda(replace(k, name=names(k.name))) for k in program.kernels)
 
@@ -31,14 +31,14 @@ def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, .
 def without_needless_spills(
     kernels: Sequence[CudaKernel], arch: str, *, fast_math: bool
 ) -> tuple[CudaKernel, ...]:  # fmt: skip
-    """Return kernels with launch bounds by which the compiler spills least.
+    """Return kernels with the launch bounds of the fewest spills.
 
-    Where there is no compiler all stay as they are, and so does one that it refuses: whoever builds the export is told.
+    Without a compiler, or if the compiler rejects one, kernels are unchanged: building the export reports the error.
 
     Args:
         kernels: The kernels.
-        arch: What they are compiled for.
-        fast_math: How they are compiled.
+        arch: Architecture.
+        fast_math: Whether divisions and functions are approximate.
 
     Raises:
         CacheError: If the cache directory cannot be written.
@@ -59,7 +59,7 @@ def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKe
     Args:
         interface: The host function.
         program: The pipeline.
-        kernels: What `print_kernels` returned for it.
+        kernels: Its kernels from `print_kernels`.
     """
     body = "\n".join(k.body for k in kernels)
     prelude = cuda_prelude(body).partition("\n\n")[2]  # without the note on NVRTC
@@ -105,7 +105,7 @@ def _launch(interface: Interface, step: LaunchStep, kernel: CudaKernel) -> list[
 
 
 def _value(interface: Interface, argument: Argument, param: KernelParam, launches: int) -> str:
-    """Return what the host function passes for a parameter of a kernel."""
+    """Return the host function's argument for a parameter of a kernel."""
     pointer = f"{'const ' if param.kind == 'in' else ''}{storage_type(param.dtype)} *"
     match argument:
         case BufferArgument(name, offset):

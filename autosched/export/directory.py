@@ -1,18 +1,15 @@
-"""Writing an export: all of its files or none, and nothing that somebody else wrote is replaced."""
+"""Write all files of an export or none, without replacing files of other origin."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from autosched.atomic_files import replace_files
 from autosched.errors import InputError
 
 MANIFEST = "autosched-export.json"
@@ -21,19 +18,19 @@ _FORMAT = "autosched-export"
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """The export that a directory holds: name of the function, and the SHA-256 of each of its files."""
+    """The export in a directory: name of the function, and the SHA-256 of each of its files."""
 
     name: str
     files: Mapping[str, str]
 
 
 def write_export(directory: Path, name: str, files: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write an export into a directory, which is made if it is not there.
+    """Write an export into a directory, which is made if it does not exist.
 
-    An earlier export of the same name is replaced; its files that are no longer part of it vanish.
+    An earlier export of the same name is replaced; unmodified files that are no longer part of it are removed.
 
     Args:
-        directory: Where to.
+        directory: The directory.
         name: Name of the exported function.
         files: Text of each file by name.
 
@@ -41,8 +38,7 @@ def write_export(directory: Path, name: str, files: Mapping[str, str]) -> tuple[
         The files' paths.
 
     Raises:
-        InputError: If the directory holds another export, a file of these names that is not as an export left it, or
-            cannot be written.
+        InputError: If the directory holds another export or a modified file of these names, or cannot be written.
     """
     try:
         earlier = _read_manifest(directory)
@@ -52,7 +48,7 @@ def write_export(directory: Path, name: str, files: Mapping[str, str]) -> tuple[
             )
         texts = {**files, MANIFEST: _manifest(name, files)}
         _refuse_foreign(directory, texts, earlier.files if earlier else {})
-        _replace(directory, texts)
+        replace_files(directory, texts)  # the manifest comes last
         for stale in (earlier.files if earlier else {}).keys() - texts.keys():
             if _digest(directory / stale) == (earlier.files if earlier else {})[stale]:
                 (directory / stale).unlink()
@@ -86,7 +82,7 @@ def _read_manifest(directory: Path) -> _Earlier | None:
 
 
 def _refuse_foreign(directory: Path, texts: Mapping[str, str], written: Mapping[str, str]) -> None:
-    """Refuse to replace what is neither as an earlier export left it nor what would be written anyway."""
+    """Refuse to replace a file that is neither of an earlier export nor equal to its new content."""
     for file, text in texts.items():
         path = directory / file
         if file == MANIFEST or not (path.exists() or path.is_symlink()):
@@ -99,27 +95,3 @@ def _refuse_foreign(directory: Path, texts: Mapping[str, str], written: Mapping[
 
 def _digest(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _replace(directory: Path, texts: Mapping[str, str]) -> None:
-    if not directory.exists():
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with _staged(directory.parent, texts) as staging:
-            os.rename(staging, directory)
-        return
-    with _staged(directory, texts) as staging:  # on the same file system, even where a directory is a mount point
-        for file in texts:  # the manifest comes last
-            os.replace(staging / file, directory / file)
-
-
-@contextmanager
-def _staged(parent: Path, texts: Mapping[str, str]) -> Iterator[Path]:
-    """Write files into a directory of their own, which does not outlive the block."""
-    staging = parent / f".autosched-export-{os.getpid()}-{secrets.token_hex(4)}"
-    staging.mkdir()
-    try:
-        for file, text in texts.items():
-            (staging / file).write_text(text, encoding="utf-8")
-        yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)

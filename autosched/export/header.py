@@ -1,4 +1,4 @@
-"""The exported header: what the function computes with, and what it asks of its caller."""
+"""The exported header: the function's arguments and its requirements."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def header(interface: Interface) -> str:
 
 
 def shape_text(array: ArrayArgument) -> str:
-    """Return an array's element type and shape for people: ``float32 [3][480], dimensions c, x``."""
+    """Return an array's element type and shape as text: ``float32 [3][480], dimensions c, x``."""
     extents = "".join(f"[{n}]" for n in array.shape) or ", one element"
     return f"{array.dtype} {extents}" + (f", dimensions {', '.join(array.dims)}" if array.dims else "")
 
 
 def default_text(scalar: InterfaceScalar) -> str | None:
-    """Return a scalar's default as a C constant; None where it has none that C99 can write."""
+    """Return a scalar's default as a C99 constant; None without one."""
     if scalar.default is None:
         return None
     return _constant(scalar.default, scalar.dtype)
@@ -82,7 +82,7 @@ def _constant(value: np.generic, dtype: DType) -> str | None:
     if dtype.is_float:
         if not np.isfinite(number):
             return None
-        text = repr(number) if dtype.bits != 32 else str(value)  # the shortest that reads back exactly
+        text = repr(number) if dtype.bits != 32 else str(value)  # the shortest text that is read back exactly
         text = text if any(c in text for c in ".e") else f"{text}.0"
         return f"({text}{'' if dtype.name == 'float64' else 'f'})"
     if dtype.bits < 64:

@@ -1,4 +1,4 @@
-"""What an exported function takes, in C terms; header, sources and example are written from it."""
+"""C interface of an exported function, from which header, sources and example are written."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _PUBLIC_TYPE = {
 
 @dataclass(frozen=True, slots=True)
 class ArrayArgument:
-    """An array that the caller passes.
+    """An array argument.
 
     Attributes:
         name: Its name in the pipeline.
         identifier: Its name in C.
-        macro: What the macros of its shape begin with.
+        macro: Prefix of the macros of its shape.
         dtype: Element type.
         shape: Extents, outermost first.
         dims: Names of the dimensions.
-        first: Index of the first element in each dimension; not 0 where an output's box begins elsewhere.
+        first: Index of the first element in each dimension, which is the lower corner of an output's box.
         is_output: Whether it is written.
-        alignment: What its address must be a multiple of, in bytes.
+        alignment: Required alignment of its address, in bytes.
     """
 
     name: str
@@ -74,14 +74,14 @@ class ArrayArgument:
 
 @dataclass(frozen=True, slots=True)
 class InterfaceScalar:
-    """A number that the caller passes.
+    """A scalar argument.
 
     Attributes:
         name: Its name in the pipeline.
         identifier: Its name in C.
         macro: Name of the macro with its default.
         dtype: Its type.
-        default: The value that Python uses where a call gives none, or None.
+        default: Python's default value, or None.
     """
 
     name: str
@@ -102,13 +102,13 @@ class Interface:
 
     Attributes:
         name: Its name.
-        pipeline: That of the pipeline.
-        target: What its schedule was made for.
-        arrays: Inputs, then outputs, in the order in which they are passed.
-        scalars: What is passed after them.
+        pipeline: Name of the pipeline.
+        target: Target of its schedule.
+        arrays: Input arguments, then output arguments, in order.
+        scalars: Scalar arguments, after the arrays.
         fixed: Parameters whose value is built into the code.
-        workspace_bytes: Scratch memory that a call needs.
-        workspace_alignment: What the scratch memory's address must be a multiple of, in bytes.
+        workspace_bytes: Scratch memory of a call.
+        workspace_alignment: Required alignment of the scratch memory, in bytes.
     """
 
     name: str
@@ -127,8 +127,8 @@ class Interface:
         Args:
             name: Name of the function.
             program: The pipeline.
-            signature: What it takes in Python.
-            target: What it was scheduled for.
+            signature: Its signature in Python.
+            target: The schedule's target.
         """
         identifier = ArgumentNames([name, f"{name}_workspace_bytes"])
         macro = _Macros(name)
@@ -168,33 +168,33 @@ class Interface:
         )
 
     def with_alignments(self, alignments: Mapping[str, int]) -> Interface:
-        """Return the same where the addresses of some arrays, by name, must be multiples of more than an element."""
+        """Return the interface with stricter alignments of some arrays, by name."""
         arrays = (replace(a, alignment=max(a.alignment, alignments.get(a.name, 1))) for a in self.arrays)
         return replace(self, arrays=tuple(arrays))
 
     @property
     def prefix(self) -> str:
-        """What the names of all its macros begin with."""
+        """Prefix of all its macros."""
         return self.name.upper()
 
     @property
     def inputs(self) -> tuple[ArrayArgument, ...]:
-        """The arrays that are read."""
+        """Arrays that are read."""
         return tuple(a for a in self.arrays if not a.is_output)
 
     @property
     def outputs(self) -> tuple[ArrayArgument, ...]:
-        """The arrays that are written."""
+        """Arrays that are written."""
         return tuple(a for a in self.arrays if a.is_output)
 
     @property
     def arguments(self) -> tuple[ArrayArgument | InterfaceScalar, ...]:
-        """Arrays and scalars as they are passed; the workspace, and for CUDA the stream, follow."""
+        """Array and scalar arguments in order, before the workspace and, for CUDA, the stream."""
         return (*self.arrays, *self.scalars)
 
     @property
     def identifiers(self) -> Mapping[str, str]:
-        """C name of every array and scalar by its name in the pipeline."""
+        """C name of every array and scalar, by its name in the pipeline."""
         return {argument.name: argument.identifier for argument in self.arguments}
 
     @property
@@ -214,7 +214,7 @@ class Interface:
 
 
 class _Macros:
-    """Gives arguments the beginnings of their macros' names."""
+    """Generator of unique macro prefixes of arguments."""
 
     def __init__(self, function: str) -> None:
         self._prefix = function.upper()

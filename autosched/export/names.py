@@ -1,4 +1,4 @@
-"""C names of an exported pipeline: close to the user's, and nobody else's in the programs it is linked into."""
+"""C names of an exported pipeline: close to the user's, without conflicts in the programs that link it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ dim3 size_t ptrdiff_t intptr_t uintptr_t int8_t uint8_t int16_t uint16_t int32_t
 _MACROS = "NULL EOF INFINITY NAN assert complex errno I isfinite isinf isnan offsetof signbit stderr stdin stdout"
 
 ARGUMENT_WORDS = RESERVED | frozenset(f"{_NEWER_KEYWORDS} {_TYPES} {_MACROS} stream workspace".split())
-"""What no argument of an exported function is called."""
+"""Names that no argument of an exported function has."""
 
 _HEADERS = """
 assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
@@ -39,7 +39,7 @@ system tanh tempnam tgamma times tmpfile tmpnam tolower toupper truncate ungetc 
 """
 _TAKEN = ARGUMENT_WORDS | frozenset(f"{_HEADERS} {_CMAKE_TARGETS} {_EXAMPLE} {_FUNCTIONS}".split())
 _OF_CUDA = re.compile(r"cuda|cu[A-Z]")
-"""How functions and files of the CUDA runtime and driver begin."""
+"""Prefixes of functions and files of the CUDA runtime and driver."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LONGEST = 100
 _MAY_BE_MACRO = re.compile(r"\b(?:[A-Z][A-Z0-9_]+|[LMP]_\w+|stdin|stdout|stderr|errno)\b")
@@ -49,8 +49,8 @@ def function_name(pipeline: str, given: str | None = None) -> str:
     """Return the name of the exported function, which is also that of its files and its library.
 
     Args:
-        pipeline: The pipeline's name, from which one is made where none is given.
-        given: What the user wants it to be called.
+        pipeline: The pipeline's name, from which the default name is made.
+        given: The user's name, or None.
 
     Raises:
         InputError: If the given name is no C identifier, or C, C++, CUDA or their libraries use it.
@@ -72,17 +72,17 @@ def function_name(pipeline: str, given: str | None = None) -> str:
 
 
 class ArgumentNames:
-    """Gives the arguments of an exported function their names, and its kernels names that are none of those.
+    """Generator of unique names for the arguments and kernels of an exported function.
 
     Args:
-        taken: Names that are in use besides those of the languages.
+        taken: Names in use, besides those of the languages.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._namer = Namer(ARGUMENT_WORDS | set(taken))
 
     def __call__(self, name: str) -> str:
-        """Return a new name, close to the given one; in small letters where a program's macro could be called so."""
+        """Return a new name, close to the given one; in lower case if a macro could have it."""
         plain = avoid_reserved(name)
         return self._namer(plain.lower() if _MAY_BE_MACRO.fullmatch(plain) else plain)
 
@@ -96,14 +96,14 @@ _DEFINED = re.compile(r"^ *# *define (\w+)", re.MULTILINE)
 
 
 def undefine(body: str, prelude: str) -> str:
-    """Return lines that take back macros of system headers which generated code has other uses for.
+    """Return lines that undefine macros of system headers whose names generated code uses.
 
-    The compilers include headers of their own before a CUDA file, and a user may call an array ``M_PI``. What is not
-    defined may be undefined, so all words that could be macros are.
+    Compilers include headers before a CUDA file, and a user may call an array ``M_PI``. All words that could be macros
+    are undefined, which is allowed for undefined names.
 
     Args:
         body: Generated code.
-        prelude: The text whose macros it is written with.
+        prelude: Text that defines the macros of the generated code.
     """
     words = set(_MAY_BE_MACRO.findall(_NO_CODE.sub("", body))) - set(_DEFINED.findall(prelude))
     lines = "".join(f"#undef {word}\n" for word in sorted(words))

@@ -1,4 +1,4 @@
-"""The files around an exported function: how to build it, how to call it."""
+"""Build files, README and example of an exported function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.runtime.compile.nvrtc import NvrtcOptions
 _STANDARD = "-std=c++17"
 _CPU_OF_THIS_MACHINE = "-march=native"
 _ANY_GNU = (NO_IVOPTS, *GNU)
-"""Options of gcc, whatever version an export is compiled by."""
+"""Options of every version of gcc."""
 
 
 def cmake_lists(interface: Interface, *, fast_math: bool) -> str:
@@ -56,8 +56,8 @@ def readme(interface: Interface, *, fast_math: bool) -> str:
         f"* `{a.identifier}`: {'output' if a.is_output else 'input'}, {shape_text(a)}" for a in interface.arrays
     ]
     for s in interface.scalars:
-        told = f", in Python `{s.macro}_DEFAULT` unless given" if default_text(s) is not None else ""
-        arguments.append(f"* `{s.identifier}`: {s.dtype} parameter{told}")
+        default_note = f", in Python `{s.macro}_DEFAULT` unless given" if default_text(s) is not None else ""
+        arguments.append(f"* `{s.identifier}`: {s.dtype} parameter{default_note}")
     if interface.is_cuda:
         flags = {"flags": ["-O3", _STANDARD, f"-arch={interface.target.arch}", *nvcc_flags(fast_math)]}
     else:
@@ -90,7 +90,7 @@ def example(interface: Interface) -> str:
 
 
 def nvcc_flags(fast_math: bool) -> tuple[str, ...]:
-    """Return the compiler's options but for architecture and language: those that the library compiles with."""
+    """Return the options of nvcc without architecture and language, as in the library's own compilation."""
     return tuple(flag for flag in NvrtcOptions(fast_math=fast_math).as_flags() if flag != _STANDARD)
 
 

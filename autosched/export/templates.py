@@ -1,4 +1,4 @@
-"""Texts that exports are made from, with ``@name@`` where something is put in."""
+"""Text templates of exports with placeholders ``@name@``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _PLACE = re.compile(r"@(\w+)@")
 
 @cache
 def template(name: str) -> str:
-    """Return a template as it is."""
+    """Return an unfilled template."""
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def fill(name: str, /, **values: str) -> str:
-    """Return a template with its places filled; what is put in is not looked at again.
+    """Return a template with its placeholders replaced; values are not expanded again.
 
     Raises:
-        KeyError: If a place has no value.
+        KeyError: If a placeholder has no value.
     """
     return _PLACE.sub(lambda place: values[place[1]], template(name))

@@ -1,4 +1,4 @@
-"""Exporting a scheduled pipeline: every file of it, from one description of its interface."""
+"""Export of a scheduled pipeline: every file follows from one description of its interface."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from autosched.scheduled_protocol import Scheduled
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was exported.
+    """An export.
 
     Attributes:
         name: Name of the function, and of its files and library.
-        directory: Where the files lie.
+        directory: Directory of the files.
         files: The files.
         prototype: The function's C declaration.
-        workspace_bytes: Scratch memory that a call needs.
+        workspace_bytes: Scratch memory of a call.
     """
 
     name: str
@@ -36,6 +36,12 @@ class Exported:
     files: tuple[Path, ...]
     prototype: str
     workspace_bytes: int
+
+    def __repr__(self) -> str:
+        return (
+            f"<Exported {self.name}: {len(self.files)} files in {self.directory}, "
+            f"{self.workspace_bytes} bytes of workspace>"
+        )
 
 
 def export(
@@ -48,20 +54,20 @@ def export(
 ) -> Exported:
     """Write a scheduled pipeline as source code that needs neither Python nor this library.
 
-    For a GPU a CUDA file with the kernels and a host function that launches them, for the CPU a C file; with a header
-    for C and C++, a CMakeLists.txt, an example that calls it, a README.md and the schedule.
+    The export has a CUDA file with kernels and a host function for a GPU, or a C file for the CPU; a header for C and
+    C++, a CMakeLists.txt, an example, a README.md and the schedule.
 
     Args:
-        scheduled: What to export.
-        directory: Where to; made if it is not there. An earlier export of this name is replaced.
+        scheduled: The pipeline.
+        directory: The directory, which is made if it does not exist. An earlier export of this name is replaced.
         name: Name of the function, of its files and of the library; the pipeline's when left out.
         fast_math: Build CUDA with approximate division, square roots and elementary functions; C stays exact.
-        any_alignment: Take arrays at any address that is a multiple of their element's size. Otherwise GPU kernels that
-            access several elements at once ask for up to 16 bytes, which whole allocations always have.
+        any_alignment: Accept arrays with the alignment of their element type. Otherwise vector accesses of GPU kernels
+            need an alignment of up to 16 bytes, which whole allocations always have.
 
     Raises:
         InputError: If the name cannot be used, the directory cannot be written, or holds something else.
-        CacheError: If the cache of compiled kernels, of which what spills is looked up, cannot be written.
+        CacheError: If the cache of compiled kernels, which is used to find spills, cannot be written.
     """
     function = function_name(scheduled.bound.pipeline.name, name)
     interface, files = _files(scheduled, function, fast_math=fast_math, any_alignment=any_alignment)

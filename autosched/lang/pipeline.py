@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import networkx as nx
-
 from autosched.errors import DSLError
 from autosched.lang.expr import Expr, Load, Param, RVar, ShapeDim, check_name, walk
 from autosched.lang.func import Definition, Func, Input, Output, source_of
@@ -133,26 +131,29 @@ def rvars_of(func: Func) -> tuple[RVar, ...]:
 
 def _topological(outputs: Sequence[Func]) -> tuple[Func, ...]:
     """Return all reachable Funcs, producers first, in an order that depends on structure alone."""
-    graph: nx.DiGraph[Func] = nx.DiGraph()
+    producers: dict[Func, list[Func]] = {}
     order: list[Func] = []
-    visited: set[Func] = set()
     stack: list[tuple[Func, bool]] = [(f, False) for f in reversed(outputs)]
     while stack:
         f, done = stack.pop()
         if done:
             order.append(f)
             continue
-        if f in visited:
+        if f in producers:
             continue
-        visited.add(f)
         if not f.is_defined:
             raise DSLError(f"Func {f.name!r} is undefined", location=f.location, hint=f"write {f.name}[...] = ...")
-        graph.add_node(f)
         stack.append((f, True))
-        producers = [p for p in producers_of(f) if isinstance(p, Func)]
-        graph.add_edges_from((p, f) for p in producers)
-        stack += [(p, False) for p in reversed(producers)]
-    if not nx.is_directed_acyclic_graph(graph):
+        producers[f] = [p for p in producers_of(f) if isinstance(p, Func)]
+        stack += [(p, False) for p in reversed(producers[f])]
+    position = {f: i for i, f in enumerate(order)}
+    if any(position[p] > position[f] for f in order for p in producers[f]):
+        import networkx as nx  # only this error needs it, and its import is slow
+
+        graph: nx.DiGraph[Func] = nx.DiGraph()
+        for f, read in producers.items():
+            graph.add_node(f)
+            graph.add_edges_from((p, f) for p in read)
         cycle = [edge[:2] for edge in nx.find_cycle(graph)]
         closing = max(cycle, key=lambda edge: len(edge[1].definitions))  # the one with an update
         raise DSLError(

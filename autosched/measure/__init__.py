@@ -1,1 +1,1 @@
-"""Measuring: benchmark workers that may crash, three kinds of devices behind one interface, the results database."""
+"""Measurement: crash-safe benchmark workers, three kinds of devices behind one interface, the results database."""

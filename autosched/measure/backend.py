@@ -1,4 +1,4 @@
-"""One interface to everything that can say how long a schedule takes."""
+"""Interface of devices, real or simulated, that time schedules."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 Outputs = Mapping[str, NDArray[Any]]
 
+SIMULATED_SOURCE = "simulated:"
+"""Prefix of the `Backend.source` of times that a model of a device predicts, in place of a clock."""
+
 
 class Backend(Protocol):
     """Compiles candidates and times them.
 
     A backend is pickled into other processes: `prepare` is called in a compile process, `time` and `outputs` in the
-    measuring worker, and what they keep between calls belongs to that process.
+    measuring worker, each with the state of its own process.
     """
 
     @property
     def source(self) -> str:
-        """Where its labels come from: ``measured:<device>`` or ``simulated:<target name>``."""
+        """Source of its labels: ``measured:<device>`` or ``simulated:<target name>``."""
 
     @property
     def generator(self) -> str:
@@ -34,21 +37,21 @@ class Backend(Protocol):
 
     @property
     def needs_quiet(self) -> bool:
-        """Whether nothing may be compiled while a candidate is timed, since both use the same cores."""
+        """Whether compilation must pause during timing, since both use the same cores."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment variables that the measuring worker must have from its start."""
+        """Environment variables of the measuring worker."""
 
     def benches(self) -> Sequence[Backend]:
-        """Return a backend for each device that candidates are measured on at the same time, itself if it is one."""
+        """Return a backend for each device of concurrent measurements; itself for a single device."""
 
     def check_machine(self) -> None:
-        """Check that this machine is the one that labels name and has a compiler, so that no failure says it has not.
+        """Check that this machine has the device of the labels, and a compiler, before any candidate fails.
 
         Raises:
             InputError: If it has another device, or none.
-            CompileError: If the compiler is missing, or does not know the device.
+            CompileError: If the compiler is missing, or does not support the device.
         """
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
@@ -59,18 +62,18 @@ class Backend(Protocol):
             wait: Whether to wait for code that another process is compiling.
 
         Raises:
-            MadeElsewhere: If it does not wait and would have to; all other code of the candidate is compiled.
-            ScheduleError: If the schedule is illegal or not one of the problem.
+            MadeElsewhere: Without waiting, if another process is compiling part of the code; the rest is compiled.
+            ScheduleError: If the schedule is illegal or of another problem.
             InputError: If the problem cannot be bound.
             CompileError: If the compiler refuses the code.
         """
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
-        """Run a candidate once and return what it computes, by name; None if the device computes nothing.
+        """Run a candidate once and return its outputs by name; None if the device computes nothing.
 
         Raises:
             LaunchError: If the device refuses.
-            DeviceLostError: If the process cannot use the device any more.
+            DeviceLostError: If the device is lost to this process.
         """
 
     def time(self, prepared: Prepared) -> Timing:
@@ -78,13 +81,13 @@ class Backend(Protocol):
 
         Raises:
             LaunchError: If the device refuses.
-            DeviceLostError: If the process cannot use the device any more.
+            DeviceLostError: If the device is lost to this process.
         """
 
     def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates of one problem in turns, each as cold as `time` does it.
+        """Time candidates of one problem interleaved, on inputs as cold as in `time`.
 
         Raises:
             LaunchError: If the device refuses.
-            DeviceLostError: If the process cannot use the device any more.
+            DeviceLostError: If the device is lost to this process.
         """

@@ -1,4 +1,4 @@
-"""One candidate on its way: a job, what the compiler made of it, how long it took, or what went wrong."""
+"""A candidate and its states: job, compiled code, time or failure, result."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from autosched.measure.compile.content_keys import digest, schedule_text
 from autosched.measure.problem import Problem
+from autosched.runtime.timing.durations import format_time
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
 from autosched.target import Target
@@ -31,13 +32,13 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     """The candidate did not end in time; its process was killed."""
     CRASH = "crash"
-    """The measuring process ended, or a kernel left the device unusable."""
+    """The measuring process ended, or a kernel failed and the device was lost."""
     WRONG_RESULT = "wrong_result"
-    """An output differs from the trusted one."""
+    """An output differs from the trusted result."""
     NO_REFERENCE = "no_reference"
-    """The baseline failed, so there is nothing to compare with."""
+    """The baseline failed, so there is no trusted result."""
     ERROR = "error"
-    """Something else failed: a mistake of this library, with its traceback."""
+    """Any other failure: a bug of this library, with its traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ class Job:
     Attributes:
         problem: The pipeline with its shapes.
         schedule: One line of JSON; see `Job.of`.
-        target: What it was made for.
-        seed: Of the inputs, and of the noise of a simulated device.
-        origin: Where the schedule comes from, such as ``random`` or ``beam``.
+        target: The schedule's target.
+        seed: Seed of the inputs, and of the noise of a simulated device.
+        origin: Origin of the schedule, such as ``random`` or ``beam``.
     """
 
     problem: Problem
@@ -60,8 +61,12 @@ class Job:
 
     @classmethod
     def of(cls, problem: Problem, schedule: Schedule, target: Target, *, seed: int = 0, origin: str = "") -> Job:
-        """Return the job of measuring a schedule of a problem."""
+        """Return the job that measures a schedule of a problem."""
         return cls(problem, schedule_text(problem.bind(), schedule), target, seed, origin)
+
+    def __repr__(self) -> str:
+        origin = f" from {self.origin}" if self.origin else ""
+        return f"<Job {self.problem!r}: schedule {self.schedule_hash[:12]}{origin} for {self.target.name}>"
 
     @property
     def schedule_hash(self) -> str:
@@ -70,7 +75,7 @@ class Job:
 
     @property
     def splits_reductions(self) -> bool:
-        """Whether reductions are computed in pieces, so that floating-point sums round in another order."""
+        """Whether the schedule has rfactors, which change the order of floating-point sums."""
         return bool(json.loads(self.schedule).get("splits"))
 
     def read_schedule(self) -> Schedule:
@@ -84,13 +89,13 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class KernelRecord:
-    """What is known of a kernel before it runs.
+    """Compiled properties of a kernel.
 
     Attributes:
-        key: Names the computation; see `autosched.measure.compile.content_keys.kernel_keys`.
+        key: Key of the computation; see `autosched.measure.compile.content_keys.kernel_keys`.
         text: SHA-256 of its emitted text.
-        registers: 32-bit registers a thread; None where no compiler tells.
-        spill_bytes: Bytes of registers that a thread stores to and loads from local memory; None likewise.
+        registers: 32-bit registers per thread; None if unknown.
+        spill_bytes: Register bytes that a thread spills to local memory; None if unknown.
     """
 
     key: str
@@ -101,13 +106,13 @@ class KernelRecord:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job compiled; it can be pickled.
+    """A compiled job; can be pickled.
 
     Attributes:
         job: The job.
         kernels: Its kernels in launch order.
         compiler: Name and version of the compiler.
-        payload: What the backend needs to run it.
+        payload: Code and launches in the backend's form.
     """
 
     job: Job
@@ -118,16 +123,16 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a pipeline took.
+    """Time of a pipeline.
 
     Attributes:
         seconds: Median time of one run of the whole pipeline.
-        spread: Distance between the quartiles of the samples, as a fraction of the median.
+        spread: Interquartile range of the samples, as a fraction of the median.
         kernel_seconds: Time of each kernel within such a run, in launch order.
-        registers: As in `KernelRecord`, in launch order; empty where no compiler tells.
-        spill_bytes: Likewise.
-        samples: Number of samples the median was taken of.
-        conditions: What else was the case: clocks, threads, driver, copies of the buffers.
+        registers: As in `KernelRecord`, in launch order; empty if unknown.
+        spill_bytes: As in `KernelRecord`, in launch order; empty if unknown.
+        samples: Number of samples.
+        conditions: Conditions of the measurement: clocks, threads, driver, copies of the buffers.
     """
 
     seconds: float
@@ -141,11 +146,11 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a candidate has no time.
+    """Failure of one candidate.
 
     Attributes:
         status: The kind of failure.
-        message: What happened, as far as it is known.
+        message: Description of the failure.
     """
 
     status: Status
@@ -154,15 +159,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """A candidate to be asked for again: other processes are compiling the rest of its code."""
+    """A candidate to be compiled again later: other processes are compiling the rest of its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fatal:
-    """Why no candidate at all can be measured any more.
+    """Failure that prevents the measurement of every candidate.
 
     Attributes:
-        message: What happened, and the way out.
+        message: Description of the failure, and the way out.
     """
 
     message: str
@@ -170,15 +175,15 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job.
+    """Result of a job.
 
     Attributes:
         job: The job.
-        source: Where the label comes from: ``measured:<device>`` or ``simulated:<device>``.
+        source: Source of the label: ``measured:<device>`` or ``simulated:<device>``.
         generator: Version of the code generator.
-        status: How it ended.
+        status: Status of the measurement.
         timing: Its time, if the status is `Status.OK`.
-        error: What went wrong, else empty.
+        error: Message of the failure, or empty.
         kernels: Its kernels, if it was compiled.
         compiler: Name and version of the compiler, if it was compiled.
     """
@@ -191,3 +196,8 @@ class Result:
     error: str = ""
     kernels: tuple[KernelRecord, ...] = ()
     compiler: str = ""
+
+    def __repr__(self) -> str:
+        time = "" if self.timing is None else f" {format_time(self.timing.seconds)}"
+        reason = f" ({self.error.splitlines()[0]})" if self.error else ""
+        return f"<Result {self.status}{time}{reason} by {self.source}: {self.job!r}>"

@@ -1,4 +1,4 @@
-"""From a stream of candidates to a stream of results: many compile, one measures, nothing that fails is lost."""
+"""Stream of results from a stream of candidates: parallel compilation, serial measurement, crash-safe processes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from autosched.measure.workers.pool import Event, LocalPool, Pool
 from autosched.measure.workers.task import Task
 
 Baseline = Callable[[Problem], Job]
-"""Returns the job of a problem whose result is trusted: its ``roots`` schedule."""
+"""Function from a problem to its trusted job, the ``roots`` schedule."""
 
 
 @dataclass
 class MeasureSummary:
-    """What came of a run.
+    """Summary of a run.
 
     Attributes:
         counts: Results by status.
-        known: Candidates that were given and are in the database already.
-        cut_short: Whether the time was over before all were measured.
-        errors: Of each kind of failure, the first that was met.
+        known: Candidates with a result in the database.
+        cut_short: Whether the time budget ended the run.
+        errors: The first message of each kind of failure.
     """
 
     counts: Counter[Status] = field(default_factory=Counter)
@@ -39,7 +39,7 @@ class MeasureSummary:
 
     @property
     def exit_code(self) -> int:
-        """What a program should end with: 1 if any candidate computed a wrong result, which is a mistake of ours."""
+        """Exit code of a program: 1 if any candidate computed a wrong result, which is a bug of this library."""
         return 1 if self.counts[Status.WRONG_RESULT] else 0
 
     def add(self, result: Result) -> None:
@@ -58,19 +58,19 @@ class MeasureSummary:
 
 
 class Measurer:
-    """Measures candidates in processes that may fail.
+    """Measures candidates in crash-safe processes.
 
     Args:
-        backend: What to measure on.
-        baseline: Returns the trusted job of a problem. It is measured before the problem's other candidates, and their
-            results are compared with its result.
-        database: Where results go as they arrive, and which candidates are known already; none are when left out.
+        backend: The device.
+        baseline: Returns the trusted job of a problem. It is measured before the problem's other candidates, whose
+            results are checked against its result.
+        database: Store of the results, whose candidates are skipped; no store when left out.
         settings: Processes and time limits.
-        pool: Where tasks are done; processes of this machine when left out.
+        pool: Pool of workers; processes of this machine when left out.
 
     Attributes:
-        summary: What came of all runs so far.
-        on_their_way: Candidates of each problem that were given to workers and have no result yet.
+        summary: Summary of all runs.
+        on_their_way: Number of candidates in flight, by problem.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class Measurer:
         self._make_pool = pool
 
     def run(self, jobs: Iterable[Job], *, seconds: float | None = None) -> Iterator[Result]:
-        """Measure candidates; yields each result once it is stored, in no particular order.
+        """Measure candidates; yields each result after it is stored, in no particular order.
 
-        Candidates are taken as workers have room for them. Those of one problem should come one after the other.
-        Closing the iterator ends all processes; candidates that they were at are as if they had never been given.
+        Candidates are drawn as workers become free. Those of one problem should be consecutive. Closing the iterator
+        ends all processes and drops the candidates in flight.
 
         Args:
-            jobs: The candidates. Those that the database knows, and repeated ones, are left out.
-            seconds: Time after which the run ends; what is on its way then is dropped.
+            jobs: The candidates; duplicates and those in the database are skipped.
+            seconds: Time budget; candidates in flight at its end are dropped.
 
         Raises:
-            InputError: If this machine has no device, or another one than labels say.
+            InputError: If this machine has no device, or another one than the labels.
             CompileError: If there is no compiler.
             MeasureError: If workers cannot be started, or nothing can be compiled.
             DatabaseError: If results cannot be stored.
@@ -116,11 +116,11 @@ class Measurer:
             self._store_rest(pool)
 
     def _results(self, pool: Pool, tasks: Iterator[Task], deadline: float | None) -> Iterator[Result]:
-        """Keep a pool busy and yield what it finds, until everything is done or the time is over."""
+        """Submit tasks and yield results, until all are done or the time is over."""
         more = True
         while more or self.on_their_way.total():
             has_room = more and self.on_their_way.total() < self._settings.window
-            try:  # what is there is stored before another candidate is drawn, which may take long
+            try:  # store available results before drawing the next candidate, which may take long
                 done = pool.results.get_nowait() if has_room else pool.results.get(timeout=_remaining(deadline))
             except queue.Empty:
                 if not has_room:
@@ -131,13 +131,13 @@ class Measurer:
                 yield from self._finished(done)
 
     def _submit_one(self, pool: Pool, tasks: Iterator[Task], deadline: float | None) -> bool:
-        """Give the pool one more task; return whether there was one and the time is not over."""
+        """Submit one more task; return whether there was one before the time was over."""
         if self._is_late(deadline):
             return False
         with pool.drawing():
             task = next(tasks, None)
         if task is None:
-            self._is_late(deadline)  # which may be why there is none
+            self._is_late(deadline)  # the time may have ended the drawing
             return False
         self.on_their_way[task.job.problem] += 1
         pool.submit(task)
@@ -149,7 +149,7 @@ class Measurer:
         return late
 
     def _tasks(self, jobs: Iterable[Job]) -> Iterator[Task]:
-        """Yield what is to be done, the baseline of a problem before its other candidates."""
+        """Yield tasks, the baseline of a problem before its other candidates."""
         source, generator = self.backend.source, self.backend.generator
         opened: OrderedDict[Problem, None] = OrderedDict()
         seen: set[tuple[Problem, str]] = set()
@@ -177,7 +177,7 @@ class Measurer:
                 yield Task(job)
 
     def _is_wanted(self, job: Job, source: str, generator: str) -> bool:
-        """Whether the database does not know a candidate, or a failure that is worth another try."""
+        """Whether the database has no result of a candidate, or a failure that is measured again."""
         if self._database is None:
             return True
         status = self._database.status_of(job, source, generator)
@@ -187,7 +187,7 @@ class Measurer:
         if isinstance(done, BaseException):
             raise done
         if isinstance(done, Fatal):
-            raise MeasureError(f"nothing can be measured any more: {done.message}")
+            raise MeasureError(f"no candidate can be measured: {done.message}")
         task, result = done
         self.on_their_way[task.job.problem] -= 1
         if task.is_recorded or (task.is_baseline and result.status is not Status.OK):
@@ -200,7 +200,7 @@ class Measurer:
             self._database.record(result)
 
     def _store_rest(self, pool: Pool) -> None:
-        """Store what was measured and not taken yet, when a run was broken off and its processes have ended."""
+        """Store measured results that were not yielded, after a run was aborted and its processes ended."""
         lost = 0
         problem: DatabaseError | None = None
         while True:
@@ -216,7 +216,7 @@ class Measurer:
             except DatabaseError as error:
                 lost, problem = lost + 1, error
         if problem is not None:
-            raise DatabaseError(f"{problem} ({lost} more results were measured and not stored)") from problem
+            raise DatabaseError(f"{problem} ({lost} more measured results were not stored)") from problem
 
 
 def _remaining(deadline: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What is measured, described so that another process, machine or year can bind it again."""
+"""Measurement problems by a portable description, from which any process can bind them again."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _KEPT_OPEN = 8
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A pipeline with concrete shapes and parameters, by description: an app, a random pipeline, or one written out.
+    """A pipeline with concrete shapes and parameters, by description: app, random or serialised pipeline.
 
-    Made by `app`, `random`, `of` or `parse`. Equal problems have equal texts; it is hashed, compared, pickled and
-    stored as its text. Binding is remembered for the last few problems of a process.
+    Made by `app`, `random`, `of` or `parse`. Equal problems have equal texts; a problem is hashed, compared, pickled
+    and stored as its text. Each process caches the last few bound pipelines.
 
     Attributes:
         kind: ``app``, ``random`` or ``pipeline``.
-        arguments: What identifies it among its kind, as canonical JSON.
+        arguments: Its identity within the kind, as canonical JSON.
     """
 
     kind: str
@@ -69,9 +69,9 @@ class Problem:
 
         Args:
             name: Its name in the suite.
-            sizes: Problem sizes; the others are those of the papers.
-            params: Parameters; the others keep their defaults.
-            small: Whether sizes left out are the app's small ones for tests.
+            sizes: Problem sizes; missing ones are those of the papers.
+            params: Parameters; missing ones have their defaults.
+            small: Whether missing sizes are the app's small test sizes.
 
         Raises:
             InputError: If there is no such app, size or parameter.
@@ -80,25 +80,25 @@ class Problem:
 
     @classmethod
     def random(cls, seed: int, settings: Any = None) -> Problem:
-        """Return the random pipeline of a seed; ``settings`` is a ``RandomPipelineSettings``, or None for the usual."""
+        """Return the random pipeline of a seed; ``settings`` are ``RandomPipelineSettings``, or None."""
         return cls("random", _canonical(random_arguments(seed, settings)))
 
     @classmethod
     def of(cls, bound: BoundPipeline, params: Mapping[str, Scalar] | None = None) -> Problem:
-        """Return any bound pipeline; it is written out whole, and run on made-up inputs.
+        """Return the problem of any bound pipeline, which is serialised and run on synthetic inputs.
 
         Args:
             bound: The pipeline with its shapes.
-            params: Values of run-time parameters; those left out have their default, or 1.
+            params: Values of run-time parameters; missing ones have their default, or 1.
         """
         return cls("pipeline", _canonical(pipeline_arguments(bound, params or {})))
 
     @classmethod
     def parse(cls, text: str) -> Problem:
-        """Return the problem of a text that `text` returned.
+        """Return the problem of a text from `text`.
 
         Raises:
-            InputError: If it is no such text, or one of another version.
+            InputError: If the text is of another format or version.
         """
         top = parse(text, "this is no problem's text", InputError)
         given = top.mapping()
@@ -114,7 +114,7 @@ class Problem:
         read_as(arguments, _ARGUMENTS[kind.text()])
         try:
             return cls(kind.text(), _canonical(json.loads(text)["arguments"]))
-        except ValueError as error:  # NaN or an infinity, which JSON does not have
+        except ValueError as error:  # NaN or infinity, which JSON does not support
             raise arguments.error(f"cannot be used: {error}") from error
 
     def text(self) -> str:
@@ -127,9 +127,12 @@ class Problem:
         """SHA-256 of the text, in hexadecimal."""
         return hashlib.sha256(self.text().encode()).hexdigest()
 
+    def __repr__(self) -> str:
+        return f"<Problem {self.title}>"
+
     @property
     def title(self) -> str:
-        """Short name for people, such as ``blur H=1536 W=2560`` or ``random 17``."""
+        """Short title, such as ``blur H=1536 W=2560`` or ``random 17``."""
         arguments = json.loads(self.arguments)
         if self.kind == "random":
             return f"random {arguments['seed']}"
@@ -140,10 +143,10 @@ class Problem:
         return " ".join([arguments["name"], *(f"{k}={v}" for k, v in values.items())])
 
     def opened(self) -> OpenedProblem:
-        """Return the pipeline bound, with inputs and the measure of agreement.
+        """Return the bound pipeline with its inputs and the check of its results.
 
         Raises:
-            InputError: If this release has no such app or settings.
+            InputError: If this release does not have the app or the settings.
         """
         return _opened(self)
 
@@ -157,9 +160,9 @@ class Problem:
 
 
 def interleave_evenly(*kinds: Sequence[Problem]) -> list[Problem]:
-    """Return problems of several kinds in one list, each kind evenly over all of it and in its order.
+    """Return problems of several kinds in one list, each kind evenly spread and in its order.
 
-    Whatever part of the list is measured then has some of each.
+    Every prefix of the list then has a share of each kind.
     """
     placed = [(k / len(kind), problem) for kind in kinds for k, problem in enumerate(kind)]
     return [problem for _, problem in sorted(placed, key=lambda pair: pair[0])]

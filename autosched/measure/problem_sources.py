@@ -1,6 +1,6 @@
-"""Where problems come from: suite apps and random pipelines, looked up by name, and pipelines written out.
+"""Sources of problems: suite apps and random pipelines by name, and serialised pipelines.
 
-The first two stand above measuring and may import it; so they are named here, and loaded when a problem is opened.
+Apps and random pipelines may import this package, so their modules are loaded when a problem is opened.
 """
 
 from __future__ import annotations
@@ -27,22 +27,21 @@ Arrays = Mapping[str, NDArray[Any]]
 Setting = bool | int | float | tuple[float, ...]
 
 USUAL_TOLERANCE = {"rtol": 1e-2, "atol": 1e-3, "bad_fraction": 0.02}
-"""How far two ways of running a pipeline of which nothing is known may differ where results are not exact: rounding may
-flip a threshold or an index somewhere in it."""
+"""Default tolerance between two inexact results of any pipeline, in which rounding may flip a threshold or an index."""
 LARGEST_INTEGER = 255
-"""Made-up integers lie between 0 and this, as those of images do; larger ones overflow in sums and products."""
+"""Largest synthetic integer, as in images; larger ones overflow in sums and products."""
 
 
 @dataclass(frozen=True)
 class OpenedProblem:
-    """A problem's pipeline with all that is needed to run it and to judge its results.
+    """A problem's pipeline with its inputs and the check of its results.
 
     Attributes:
         bound: The pipeline with its shapes.
         scalars: Value of each run-time parameter.
-        make_inputs: Returns an array for each input from a seed.
-        mismatch: Returns what differs too much between a result and the expected one, or None; given both and whether
-            the two ways of running are meant to give the same bits.
+        make_inputs: Makes an array for each input from a seed.
+        mismatch: Returns a description of a mismatch, or None. Its arguments are a result, the expected result, and
+            whether both must be bit-identical.
     """
 
     bound: BoundPipeline
@@ -53,7 +52,7 @@ class OpenedProblem:
 
 @dataclass(frozen=True)
 class AppArguments:
-    """What identifies a suite app, as a problem's text has it."""
+    """Identity of a suite app in a problem's text."""
 
     name: str
     sizes: Mapping[str, int]
@@ -62,7 +61,7 @@ class AppArguments:
 
 @dataclass(frozen=True)
 class RandomArguments:
-    """What identifies a random pipeline; its settings check themselves when they are opened."""
+    """Identity of a random pipeline; its settings are checked when it is opened."""
 
     seed: int
     settings: Mapping[str, object]
@@ -74,7 +73,7 @@ class RandomArguments:
 
 @dataclass(frozen=True)
 class PipelineArguments:
-    """What identifies a pipeline that is written out; the pipeline checks itself by its hash."""
+    """A serialised pipeline, which is verified by its hash."""
 
     pipeline: Mapping[str, object]
     shapes: Mapping[str, tuple[int, ...]]
@@ -84,29 +83,29 @@ class PipelineArguments:
 def app_arguments(
     name: str, sizes: Mapping[str, int] | None, params: Mapping[str, Setting] | None, *, small: bool
 ) -> dict[str, Any]:
-    """Return what identifies a suite app with sizes and parameters; sizes left out have their defaults.
+    """Return the identity of a suite app with sizes and parameters; missing sizes have their defaults.
 
     Raises:
         InputError: If there is no such app, size or parameter.
     """
     app = _registry().get_app(name)
     given = {**(app.small_sizes if small else {}), **(sizes or {})}
-    app.configure(params)  # refuses what does not fit
+    app.configure(params)  # checks names and values
     return {"name": name, "sizes": app.sizes(given), "params": dict(params or {})}
 
 
 def random_arguments(seed: int, settings: Any) -> dict[str, Any]:
-    """Return what identifies a random pipeline; ``settings`` is a ``RandomPipelineSettings`` or None."""
+    """Return the identity of a random pipeline; ``settings`` is a ``RandomPipelineSettings`` or None."""
     chosen = settings if settings is not None else _random_pipelines().RandomPipelineSettings()
     return {"seed": seed, "settings": dataclasses.asdict(chosen)}
 
 
 def pipeline_arguments(bound: BoundPipeline, params: Mapping[str, Scalar]) -> dict[str, Any]:
-    """Return what identifies a bound pipeline: all of it, with shapes and the value of each parameter.
+    """Return a bound pipeline serialised with shapes and the value of each parameter.
 
     Args:
         bound: The pipeline.
-        params: Values of run-time parameters; those left out have their default, or 1.
+        params: Values of run-time parameters; missing ones have their default, or 1.
     """
     scalars = {p.name: 1 if p.default is None else p.default for p in bound.scalars}
     scalars |= {name: value for name, value in params.items() if name in scalars}
@@ -115,7 +114,7 @@ def pipeline_arguments(bound: BoundPipeline, params: Mapping[str, Scalar]) -> di
 
 
 def open_app(arguments: Mapping[str, Any]) -> OpenedProblem:
-    """Return a suite app, ready to be run.
+    """Open a suite app.
 
     Raises:
         InputError: If there is no such app, size or parameter.
@@ -133,7 +132,7 @@ def open_app(arguments: Mapping[str, Any]) -> OpenedProblem:
 
 
 def open_random(arguments: Mapping[str, Any]) -> OpenedProblem:
-    """Return a random pipeline, ready to be run.
+    """Open a random pipeline.
 
     Raises:
         InputError: If its settings do not fit, or it has no pipeline within their limits.
@@ -152,10 +151,10 @@ def open_random(arguments: Mapping[str, Any]) -> OpenedProblem:
 
 
 def open_pipeline(arguments: Mapping[str, Any]) -> OpenedProblem:
-    """Return a pipeline that was written out, ready to be run on made-up inputs.
+    """Open a serialised pipeline with synthetic inputs.
 
     Raises:
-        InputError: If it was written by another version, or changed.
+        InputError: If it is of another version, or modified.
     """
     params = arguments["params"]
     bound = bind(from_data(arguments["pipeline"]), arguments["shapes"], params)
@@ -185,7 +184,7 @@ def _usual_tolerance() -> Any:
 
 
 def _scalars(bound: BoundPipeline, params: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Return the run-time parameters' values as the kernels take them."""
+    """Return the run-time parameters' values in the kernels' argument types."""
     return {name: value.item() for name, value in CallSignature.of(bound, params).defaults.items()}
 
 
@@ -205,7 +204,7 @@ def _judge(bound: BoundPipeline, tolerance: Any) -> Callable[[NDArray[Any], NDAr
 
 
 def _loosened(tolerance: Any) -> Any:
-    """Return a tolerance that allows at least what contracted products and reordered sums of float32 differ by."""
+    """Return a tolerance that covers contracted products and reordered sums of float32."""
     return dataclasses.replace(tolerance, rtol=max(tolerance.rtol, 1e-4), atol=max(tolerance.atol, 1e-5))
 
 

@@ -1,4 +1,4 @@
-"""Is a result right? Against the baseline's, which is held against the interpreter's where that is affordable."""
+"""Check of results against the baseline's, which is itself checked against the interpreter's if affordable."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from autosched.measure.problem import Problem
 from autosched.reference import interpret
 
 MOST_OPERATIONS = 20_000_000
-"""Operations of a pipeline that the interpreter is asked for; about a second of NumPy."""
+"""Most operations of a pipeline for the interpreter: about a second of NumPy."""
 MOST_STEPS = 2_000
-"""Iterations one after the other that it is asked for: each is a handful of calls of NumPy."""
+"""Most sequential iterations for the interpreter, each of which takes several NumPy calls."""
 
 
 def first_difference(problem: Problem, got: Outputs, expected: Outputs, *, same_bits: bool) -> str | None:
-    """Return how results differ more than they may, naming the output, or None where they agree.
+    """Return a description of the first output beyond the tolerance; None if all agree.
 
     Args:
-        problem: What was computed.
+        problem: The problem.
         got: Outputs by name.
-        expected: The right ones.
-        same_bits: Whether both ways of running round alike.
+        expected: Trusted outputs by name.
+        same_bits: Whether both results are rounded identically.
     """
     mismatch = problem.opened().mismatch
     for name, array in expected.items():
@@ -35,19 +35,19 @@ def first_difference(problem: Problem, got: Outputs, expected: Outputs, *, same_
 
 
 def interpreted(problem: Problem, seed: int) -> Outputs | None:
-    """Return the outputs as the NumPy interpreter computes them, or None where that takes too long."""
+    """Return the outputs of the NumPy interpreter, or None if it would take too long."""
     opened = problem.opened()
     if not is_affordable(opened.bound):
         return None
     try:
         values = {**opened.bound.specialised, **opened.scalars}
         return interpret(opened.bound.pipeline, problem.inputs(seed), values)
-    except InputError:  # it refuses what would take it long, by rules of its own
+    except InputError:  # it refuses long computations by its own limits
         return None
 
 
 def is_affordable(bound: BoundPipeline) -> bool:
-    """Return whether the interpreter needs about a second at most."""
+    """Return whether the interpreter takes at most about a second."""
     work, steps = 0, 0
     for func in bound.funcs.values():
         for stage in func.stages:

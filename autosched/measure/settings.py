@@ -1,4 +1,4 @@
-"""How measuring uses the machine."""
+"""Processes and time limits of measurements."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class MeasureSettings:
     """Processes and time limits.
 
     Attributes:
-        compile_processes: Processes that compile at a time.
-        compile_timeout_s: Time for lowering and compiling one candidate, in seconds.
-        time_limit_s: Time for checking and timing one candidate, in seconds.
-        trust_limit_s: Time for making a problem's inputs, running its baseline and holding it against the interpreter,
-            in seconds.
-        ahead: Candidates that are compiled, being compiled or waiting to be, for each compile process.
-        lifetime: Candidates after which the measuring worker is replaced, since loaded code adds up.
-        again: Kinds of failures in the database that are measured again.
+        compile_processes: Number of compile processes.
+        compile_timeout_s: Time limit of lowering and compiling one candidate, in seconds.
+        time_limit_s: Time limit of checking and timing one candidate, in seconds.
+        trust_limit_s: Time limit of making a problem's inputs, running its baseline and checking it against the
+            interpreter, in seconds.
+        ahead: Candidates in flight for each compile process: waiting, being compiled, or compiled.
+        lifetime: Candidates after which the measuring worker is replaced, since loaded code accumulates.
+        again: Statuses of stored failures that are measured again.
     """
 
     compile_processes: int = field(default_factory=lambda: settings().compile_jobs)
@@ -43,9 +43,9 @@ class MeasureSettings:
         for status in self.again:
             if status not in known:
                 raise InputError(f"again has {status!r}: choose among {', '.join(known)}")
-        object.__setattr__(self, "again", tuple(Status(s) for s in self.again))  # configuration files have lists
+        object.__setattr__(self, "again", tuple(Status(s) for s in self.again))  # lists in configuration files
 
     @property
     def window(self) -> int:
-        """Candidates that are on their way at most."""
+        """Most candidates in flight."""
         return self.ahead * self.compile_processes

@@ -1,1 +1,1 @@
-"""A scheduled pipeline as one HTML file that needs nothing else: stage graph, loop nest, kernels, times."""
+"""A scheduled pipeline as one self-contained HTML file: stage graph, loop nest, kernels, times."""

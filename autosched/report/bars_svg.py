@@ -1,4 +1,4 @@
-"""A kernel's times beside the least times its bytes and operations allow, as bars."""
+"""Bar chart of a kernel's times and of the lower bounds from its bytes and operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT, PREDICTED, MEASURED = "#c9c9c9", "#5b8fc7", "#1d3f66"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A time with its label and colour; NaN where it is not known."""
+    """A time with its label and colour; NaN if unknown."""
 
     label: str
     seconds: float
@@ -24,7 +24,7 @@ class Bar:
 
 
 def bars_svg(bars: Sequence[Bar], label: str) -> Element:
-    """Return bars below one another on one scale; ``label`` describes them to screen readers."""
+    """Return bars below one another on one scale; ``label`` is the text for screen readers."""
     longest = max((b.seconds for b in bars if math.isfinite(b.seconds)), default=0.0)
     rows = [row for k, bar in enumerate(bars) for row in _row(bar, k * ROW_PX, longest)]
     width = LABEL_PX + BAR_PX + VALUE_PX

@@ -1,4 +1,4 @@
-"""Colours that tell kernels apart, all light enough for black text."""
+"""Distinct colours of kernels, all light enough for black text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SATURATION = 0.62
 def kernel_colour(number: int) -> str:
     """Return the colour of a kernel as ``#rrggbb``.
 
-    Hues go round the circle by the golden ratio, so that any few kernels in a row lie far apart.
+    Hues advance by the golden ratio, so that consecutive kernels have different colours.
     """
     hue = (FIRST_HUE + number * GOLDEN_RATIO) % 1
     rgb = colorsys.hls_to_rgb(hue, LIGHTNESS[number % len(LIGHTNESS)], SATURATION)

@@ -1,4 +1,4 @@
-"""A pipeline's Funcs and inputs as a graph, and what a schedule makes of each."""
+"""A pipeline's Funcs and inputs as a graph, with the compute location of each Func."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NodeKind = Literal["input", "kernel", "output", "inlined"]
 
 @dataclass(frozen=True, slots=True)
 class NodeBox:
-    """Where a schedule computes a Func.
+    """Compute location of a Func in a schedule.
 
     Attributes:
         kernels: Numbers of the kernels that compute it, or that it is inlined into.
@@ -39,32 +39,32 @@ def func_graph(bound: BoundPipeline) -> nx.DiGraph[str]:
 
 
 def labels(bound: BoundPipeline) -> dict[str, str]:
-    """Return what stands behind the name of every node: how many updates follow the pure definition."""
+    """Return the suffix of every node's label: the number of updates after the pure definition."""
     updates = {name: len(func.stages) - 1 for name, func in bound.funcs.items()}
     return dict.fromkeys(bound.inputs, "") | {n: f" +{k}" if k else "" for n, k in updates.items()}
 
 
 def kinds(bound: BoundPipeline, schedule: Schedule) -> dict[str, NodeKind]:
-    """Return what each node is: an input, an output, inlined, or computed by a kernel."""
+    """Return the kind of each node: input, output, inlined, or computed by a kernel."""
     levels = schedule.levels
     outputs = set(bound.outputs.values())
-    found: dict[str, NodeKind] = dict.fromkeys(bound.inputs, "input")
+    kind_of: dict[str, NodeKind] = dict.fromkeys(bound.inputs, "input")
     for name in bound.funcs:
-        found[name] = "output" if name in outputs else "inlined" if levels.get(name) is Level.INLINE else "kernel"
-    return found
+        kind_of[name] = "output" if name in outputs else "inlined" if levels.get(name) is Level.INLINE else "kernel"
+    return kind_of
 
 
 def places(schedule: Schedule) -> Mapping[str, NodeBox]:
-    """Return where every Func of a schedule is computed; inlined ones where they are inlined.
+    """Return the compute location of every Func of a schedule; for inlined Funcs, that of their consumers.
 
-    A Func that is computed in one kernel and inlined into others belongs to the first alone.
+    A Func that is computed in one kernel and inlined into others belongs only to the former.
     """
     levels = schedule.levels
-    found: dict[str, NodeBox] = {}
+    boxes: dict[str, NodeBox] = {}
     for func, level in levels.items():
         computed = tuple(k for k, kernel in enumerate(schedule.kernels) if func in _funcs_at(kernel, level))
-        found[func] = NodeBox(computed, level)
-    return found
+        boxes[func] = NodeBox(computed, level)
+    return boxes
 
 
 def _funcs_at(kernel: Kernel, level: Level) -> set[str]:

@@ -1,8 +1,7 @@
-"""Layered drawing of acyclic graphs: nodes in rows below everything they depend on, edges as lines between the rows.
+"""Layered drawing of acyclic graphs (Sugiyama): each node is in a row below its predecessors.
 
-The usual steps: layers that make edges short; a bend wherever an edge crosses a layer; order within layers by
-barycenters, keeping the order with the fewest crossings; positions that draw neighbours above one another, without
-overlaps.
+The steps: assign layers with short edges; insert a bend wherever an edge crosses a layer; order each layer by
+barycenters, keeping the order with the fewest crossings; align neighbours vertically without overlaps.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ ORDER_SWEEPS = 12
 POSITION_SWEEPS = 24
 BEND_WIDTH = 0.0
 BEND_WEIGHT = 4.0
-"""How much more a bend than a node strives to stand above its neighbour, so that long edges run straight."""
+"""Weight of aligning a bend with its neighbour, relative to a node, which straightens long edges."""
 
 Node = Hashable
 Layers = list[list[Node]]
@@ -34,10 +33,7 @@ class Bend:
 
 @dataclass(frozen=True)
 class GraphLayout:
-    """Positions of nodes, and the points each edge runs through, as (x, layer) with layer 0 on top.
-
-    Everything lies between x = 0 and ``width``.
-    """
+    """Positions of nodes and points of edges as (x, layer), with layer 0 on top and x from 0 to ``width``."""
 
     positions: Mapping[Node, tuple[float, int]]
     routes: Mapping[tuple[Node, Node], Sequence[tuple[float, int]]]
@@ -49,7 +45,7 @@ def layered_layout(graph: nx.DiGraph[Node], widths: Mapping[Node, float], gap: f
     """Return a drawing of an acyclic graph.
 
     Args:
-        graph: The graph; every edge runs downward.
+        graph: The graph, whose edges point downward.
         widths: Width of each node.
         gap: Space between neighbours in a layer.
     """
@@ -75,17 +71,17 @@ def layered_layout(graph: nx.DiGraph[Node], widths: Mapping[Node, float], gap: f
 
 
 def assign_layers(graph: nx.DiGraph[Node]) -> dict[Node, int]:
-    """Return each node's layer, from 0: every edge runs down, and all together are as short as possible.
+    """Return each node's layer, from 0: edges point downward, with the least total length.
 
-    The total length of the edges is a linear program whose dual is a flow of least cost. Where the flow is positive,
-    an edge joins neighbouring layers; distances under these rules are the layers.
+    The total length of the edges is a linear program whose dual is a minimum-cost flow. Edges with a positive flow
+    connect adjacent layers; the layers are the distances under these constraints.
     """
     network: nx.DiGraph[Node] = nx.DiGraph()
     network.add_nodes_from((n, {"demand": graph.in_degree(n) - graph.out_degree(n)}) for n in graph)
     network.add_edges_from(graph.edges, weight=-1)
     flow = nx.min_cost_flow(network) if graph.edges else {}
     top = object()
-    above: nx.DiGraph[Node] = nx.DiGraph()  # edges u -> v of weight w: v lies at most w below u
+    above: nx.DiGraph[Node] = nx.DiGraph()  # edge u -> v of weight w: v is at most w below u
     above.add_weighted_edges_from((top, n, 0) for n in graph)
     above.add_weighted_edges_from((b, a, -1) for a, b in graph.edges)
     above.add_weighted_edges_from((a, b, 1) for a, ends in flow.items() for b, amount in ends.items() if amount > 0)
@@ -95,9 +91,9 @@ def assign_layers(graph: nx.DiGraph[Node]) -> dict[Node, int]:
 
 
 def ordered(graph: nx.DiGraph[Node], layer_of: Mapping[Node, int]) -> Layers:
-    """Return the nodes of each layer in an order with few crossings; edges join neighbouring layers only."""
+    """Return the nodes of each layer in an order with few crossings; edges connect adjacent layers."""
     layers: Layers = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
-    undirected = graph.to_undirected()  # not as a view, whose neighbours come in the order of a set
+    undirected = graph.to_undirected()  # a copy: neighbours of a view are in the order of a set
     for n in nx.dfs_preorder_nodes(undirected) if nx.is_weakly_connected(graph) else graph:
         layers[layer_of[n]].append(n)
     best, fewest = [list(row) for row in layers], crossings(graph, layers)
@@ -105,18 +101,18 @@ def ordered(graph: nx.DiGraph[Node], layer_of: Mapping[Node, int]) -> Layers:
         down = sweep % 2 == 0
         for k in range(1, len(layers)) if down else reversed(range(len(layers) - 1)):
             fixed = {n: i for i, n in enumerate(layers[k - 1 if down else k + 1])}
-            own = {n: i for i, n in enumerate(layers[k])}
+            position = {n: i for i, n in enumerate(layers[k])}
             neighbours = graph.predecessors if down else graph.successors
-            centre = {n: _mean([fixed[m] for m in neighbours(n)], own[n]) for n in layers[k]}
+            centre = {n: _mean([fixed[m] for m in neighbours(n)], position[n]) for n in layers[k]}
             layers[k].sort(key=centre.__getitem__)
-        found = crossings(graph, layers)
-        if found < fewest:
-            best, fewest = [list(row) for row in layers], found
+        count = crossings(graph, layers)
+        if count < fewest:
+            best, fewest = [list(row) for row in layers], count
     return best
 
 
 def crossings(graph: nx.DiGraph[Node], layers: Layers) -> int:
-    """Return how many pairs of edges cross."""
+    """Return the number of crossing pairs of edges."""
     total = 0
     for upper, lower in itertools.pairwise(layers):
         at = {n: i for i, n in enumerate(lower)}
@@ -126,7 +122,7 @@ def crossings(graph: nx.DiGraph[Node], layers: Layers) -> int:
 
 
 def positions(graph: nx.DiGraph[Node], layers: Layers, widths: Mapping[Node, float], gap: float) -> dict[Node, float]:
-    """Return the centre of each node: near its neighbours' centres, in the layer's order, without overlaps."""
+    """Return the centre of each node: near the neighbours' centres, in the layer's order, without overlaps."""
     x: dict[Node, float] = {}
     for row in layers:
         right = 0.0
@@ -136,16 +132,16 @@ def positions(graph: nx.DiGraph[Node], layers: Layers, widths: Mapping[Node, flo
     for sweep in range(POSITION_SWEEPS):
         for row in layers if sweep % 2 == 0 else reversed(layers):
             wanted = [_mean([x[m] for m in (*graph.predecessors(n), *graph.successors(n))], x[n]) for n in row]
-            apart = [(widths[a] + widths[b]) / 2 + gap for a, b in itertools.pairwise(row)]
+            distances = [(widths[a] + widths[b]) / 2 + gap for a, b in itertools.pairwise(row)]
             weights = [BEND_WEIGHT if isinstance(n, Bend) else 1.0 for n in row]
-            x |= zip(row, separated(wanted, apart, weights), strict=True)
+            x |= zip(row, separated(wanted, distances, weights), strict=True)
     return x
 
 
 def separated(wanted: Sequence[float], apart: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the points nearest to those wanted, in weighted squares, that keep their order and distances.
+    """Return the points nearest to the wanted ones, in weighted least squares, that keep order and distances.
 
-    Pool adjacent violators: with the distances subtracted, the points must not decrease; where they would, they are
+    Pool adjacent violators: with the distances subtracted, the points must not decrease; decreasing points are
     replaced by their mean.
     """
     offsets = [0.0]

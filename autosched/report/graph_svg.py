@@ -18,7 +18,7 @@ LAYER_PX, GAP_PX, MARGIN_PX = 44.0, 14.0, 8.0
 FONTS = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 BADGE_CHARACTER_PX, BADGE_GAP_PX = 5.4, 5.0
 LONGEST_NAME = 26
-"""Characters of a name that are shown; the rest is in its tooltip."""
+"""Most characters of a displayed name; the tooltip has the whole name."""
 INPUT_FILL, INLINED_FILL = "#e4e4e4", "#ffffff"
 WHERE = {
     Level.ROOT: "to global memory",

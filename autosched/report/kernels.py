@@ -1,4 +1,4 @@
-"""Everything a report says of each kernel, gathered."""
+"""Collected facts of each kernel for a report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autosched.report.prediction import KernelPrediction, Prediction
 from autosched.report.resources import OccupancyRow, Resources, occupancy
 from autosched.report.sources import UserLines, kernel_sources, user_lines
 from autosched.report.svg import markup
-from autosched.runtime.backends.executable import KernelInfo
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.schedule.io.text import kernel_text
 from autosched.schedule.types import Kernel
 from autosched.scheduled_protocol import Scheduled
@@ -24,19 +24,19 @@ from autosched.scheduled_protocol import Scheduled
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What is known of one kernel.
+    """Facts of one kernel.
 
     Attributes:
         number: Its number in launch order.
-        name: What it computes over its grid.
-        members: Funcs computed inside it, by where they live.
+        name: Funcs computed over its grid.
+        members: Fused producers, by compute location.
         inlined: Funcs inlined into it.
         info: Launch configuration and registers.
-        occupancy: How full a multiprocessor gets; None on a CPU.
-        limit: The least work and time.
-        predicted: What the cost model says.
-        measured_seconds: Its measured time; NaN where it is not known.
-        verb: How that was got.
+        occupancy: Occupancy of a multiprocessor; None on a CPU.
+        limit: Lower bounds of its work and time.
+        predicted: Prediction of the cost model.
+        measured_seconds: Its measured time; NaN if unknown.
+        verb: ``measured`` or ``simulated``.
         nest: Its loops as text.
         source: Its generated text.
         user_lines: The user's definitions.
@@ -68,7 +68,7 @@ class KernelFacts:
 
     @property
     def bars(self) -> str:
-        """Its times beside its limits, drawn."""
+        """Bar chart of its times and limits."""
         bars = [
             Bar("memory limit", self.limit.memory_seconds, LIMIT),
             Bar("arithmetic limit", self.limit.arithmetic_seconds, LIMIT),
@@ -82,10 +82,10 @@ class KernelFacts:
 def kernel_facts(
     scheduled: Scheduled, prediction: Prediction, resources: Resources, measured: Measured | None
 ) -> list[KernelFacts]:
-    """Return what is known of every kernel, in launch order.
+    """Return the facts of every kernel, in launch order.
 
     Raises:
-        InputError: If times are given of another number of kernels.
+        InputError: If the number of given times is not the number of kernels.
     """
     bound, kernels = scheduled.bound, scheduled.schedule.kernels
     seconds = (math.nan,) * len(kernels)

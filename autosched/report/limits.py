@@ -1,4 +1,4 @@
-"""What a kernel cannot do without: bytes to move, operations to compute, and the least time these take."""
+"""Lower bounds of a kernel: bytes to move, operations to compute, and the time of both."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from autosched.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The least work of a kernel (Williams et al. 2009: the roofline).
+    """Lower bounds of a kernel (the roofline model, Williams et al. 2009).
 
     Attributes:
-        bytes: Different bytes of global memory read, and bytes written; NaN where not known.
+        bytes: Distinct bytes of global memory read, plus bytes written; NaN if unknown.
         flops: Floating-point operations with every Func computed once at every point.
-        memory_seconds: Time to move the bytes at the peak bandwidth of memory; NaN where not known.
+        memory_seconds: Time to move the bytes at the peak memory bandwidth; NaN if unknown.
         arithmetic_seconds: Time of the operations at peak rates.
     """
 
@@ -31,25 +31,25 @@ class Limit:
 
     @property
     def seconds(self) -> float:
-        """The longer of both times; NaN where the bytes are not known."""
+        """The longer of both times; NaN if the bytes are unknown."""
         return math.nan if math.isnan(self.memory_seconds) else max(self.memory_seconds, self.arithmetic_seconds)
 
     @property
     def bound_by(self) -> str:
-        """What takes longer: ``memory`` or ``arithmetic``."""
+        """The longer part: ``memory`` or ``arithmetic``."""
         return "arithmetic" if self.arithmetic_seconds > self.memory_seconds else "memory"
 
     @property
     def intensity(self) -> float:
-        """Operations a byte; NaN where the bytes are not known."""
+        """Operations per byte; NaN if the bytes are unknown."""
         return self.flops / self.bytes if self.bytes else math.nan
 
 
 def kernel_limit(bound: BoundPipeline, kernel: Kernel, predicted: KernelPrediction, target: Target) -> Limit:
-    """Return the least work of a kernel and the time it takes at the target's peak rates.
+    """Return the lower bounds of a kernel at the target's peak rates.
 
-    Bytes are those of the features, so each array counts once however often it is read. A Func that is inlined counts
-    at as many points as it is evaluated at, and never at more than the pipeline needs of it.
+    Bytes are those of the features: each array counts once, independent of the number of reads. An inlined Func counts
+    at its evaluated points, at most at all points of its required region.
     """
     flops: Counter[str] = Counter()
     for stage in [bound.stage(*t.stage) for t in kernel.tilings() if t.stage.func in bound.funcs]:

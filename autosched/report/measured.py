@@ -1,4 +1,4 @@
-"""Times of a schedule, as they are handed to a report."""
+"""Times of a schedule for a report."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import math
 from dataclasses import dataclass
 
 from autosched.errors import InputError
-
-SIMULATED = "simulated:"
-"""How a source begins whose times come from a model of a device, not from a clock."""
+from autosched.measure.backend import SIMULATED_SOURCE
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCandidate:
-    """One of the schedules that were compared.
+    """One of the compared schedules.
 
     Attributes:
-        predicted_seconds: What the cost model predicted; NaN where nothing did.
-        seconds: What was measured; None where the candidate could not be run.
-        note: Why it was not run, or what is special about it.
+        predicted_seconds: The cost model's prediction; NaN without one.
+        seconds: The measured time; None if the candidate failed.
+        note: Reason of the failure, or a remark.
     """
 
     predicted_seconds: float
@@ -32,9 +30,9 @@ class Measured:
 
     Attributes:
         seconds: Time of one call.
-        kernel_seconds: Time of each kernel in launch order, where that is known.
-        candidates: The schedules that were compared, in the order they are to be listed.
-        source: Where the times come from: ``measured:<device>`` or ``simulated:<device>``.
+        kernel_seconds: Time of each kernel in launch order, if known.
+        candidates: The compared schedules, in the order of the list.
+        source: Source of the times: ``measured:<device>`` or ``simulated:<device>``.
 
     Raises:
         InputError: If a time is negative or not finite.
@@ -46,17 +44,17 @@ class Measured:
     source: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no time."""
+        """Refuse invalid times."""
         for seconds in (self.seconds, *(self.kernel_seconds or ())):
             if not math.isfinite(seconds) or seconds < 0:
                 raise InputError(f"{seconds} s is no measured time; leave out what was not measured")
 
     @property
     def is_simulated(self) -> bool:
-        """Whether no clock was read."""
-        return self.source.startswith(SIMULATED)
+        """Whether the times are simulated."""
+        return self.source.startswith(SIMULATED_SOURCE)
 
     @property
     def verb(self) -> str:
-        """What happened to get the times: ``measured`` or ``simulated``."""
+        """``measured`` or ``simulated``."""
         return "simulated" if self.is_simulated else "measured"

@@ -1,4 +1,4 @@
-"""Numbers as reports show them."""
+"""Formats of numbers in reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNKNOWN = "\N{EN DASH}"
 
 
 def shown_time(seconds: float | None) -> str:
-    """Return a duration with a unit that fits, or a dash where it is not known."""
+    """Return a duration with a unit, or a dash if it is unknown."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     return f"{seconds * 1e9:.3g} ns" if 0 < seconds < 1e-6 else format_time(seconds)

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 def report_html(scheduled: Scheduled, *, measured: Measured | None = None) -> str:
-    """Return a page on a scheduled pipeline that loads nothing from anywhere.
+    """Return a self-contained page on a scheduled pipeline.
 
-    The kernels of a schedule for a GPU are compiled, if NVRTC is installed and they are not in the cache yet.
+    The kernels of a schedule for a GPU are compiled if NVRTC is installed and they are not in the cache.
 
     Args:
         scheduled: The pipeline.
         measured: Its times, if they were measured.
 
     Raises:
-        InputError: Jinja is not installed, or times of another number of kernels are given.
+        InputError: If Jinja is not installed, or the number of times is not the number of kernels.
     """
     template = _template()
     target = scheduled.target
@@ -49,7 +49,7 @@ def report_html(scheduled: Scheduled, *, measured: Measured | None = None) -> st
     kernels = kernel_facts(scheduled, prediction, resources, measured)
     points = [
         RooflinePoint(k.number, k.name, k.colour, k.limit.intensity, k.limit.flops / k.best_seconds)
-        for k in sorted(kernels, key=lambda k: k.best_seconds)  # the longest are drawn above the others
+        for k in sorted(kernels, key=lambda k: k.best_seconds)  # the longest bars are drawn last
         if k.best_seconds > 0
     ]
     drawn = {p.number for p in points if p.is_drawn}
@@ -109,7 +109,7 @@ def _parameters(scheduled: Scheduled) -> list[str]:
 
 
 def _simulated(prediction: Prediction, measured: Measured | None) -> str:
-    """Return what has to be said of times that come from no clock; empty if there is nothing."""
+    """Return the note on simulated times; empty if there are none."""
     said = []
     if prediction.is_simulated:
         said.append("The cost model was trained with times of a simulated device, not with measured ones.")

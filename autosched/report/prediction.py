@@ -1,4 +1,4 @@
-"""What a cost model predicts of any schedule, and the features from which it does."""
+"""A cost model's prediction of any schedule, with its features."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.measure.backend import SIMULATED_SOURCE
 from autosched.model.predict.bundled_weights import find_weights
-from autosched.report.measured import SIMULATED
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.cpu.coefficients import RATES
@@ -25,12 +25,12 @@ from autosched.target import Target
 
 @dataclass(frozen=True, slots=True)
 class KernelPrediction:
-    """What is predicted of one kernel.
+    """Prediction of one kernel.
 
     Attributes:
-        seconds: Predicted time; NaN where the kernel reads too much at one point to be looked at.
-        components: Seconds of each unit of the device, where the model tells them apart.
-        features: By stage (and inlined Func), the features by name; empty where the time is NaN.
+        seconds: Predicted time; NaN if one point of the kernel has too many reads for the featurizer.
+        components: Seconds of each unit of the device, if the model distinguishes them.
+        features: Features by name, by stage (and inlined Func); empty if the time is NaN.
     """
 
     seconds: float = float("nan")
@@ -38,7 +38,7 @@ class KernelPrediction:
     features: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def total(self, *names: str) -> float:
-        """Return the sum of some features over all stages; NaN where they are not known."""
+        """Return the sum of some features over all stages; NaN if they are unknown."""
         if not self.features:
             return float("nan")
         return sum(row[name] for row in self.features.values() for name in names)
@@ -46,12 +46,12 @@ class KernelPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is predicted of a schedule.
+    """Prediction of a schedule.
 
     Attributes:
         model: Name of the cost model.
-        labels: Where the times come from that the model was trained with or fitted to.
-        is_simulated: Whether these come from a simulated device.
+        labels: Source of the times that the model was trained on or fitted to.
+        is_simulated: Whether these are simulated.
         kernels: The kernels in launch order.
     """
 
@@ -62,7 +62,7 @@ class Prediction:
 
     @property
     def seconds(self) -> float:
-        """Predicted time of the pipeline; NaN where that of a kernel is not known."""
+        """Predicted time of the pipeline; NaN if that of a kernel is unknown."""
         return sum(k.seconds for k in self.kernels)
 
 
@@ -74,19 +74,19 @@ def predict(
     Args:
         bound: The pipeline.
         schedule: A legal schedule of it.
-        target: What it was made for.
-        found: The search it comes from, whose cost model is used.
-        model_name: Without such a search, the name of the cost model to use; it is the one that comes with the package,
-            or else the target's analytical model is used.
+        target: The schedule's target.
+        found: The search with the schedule, whose cost model is used.
+        model_name: Name of the cost model without a search; if it is not the package's model, the target's analytical
+            model is used.
     """
     evaluator = None if found is None else found.evaluator
-    if evaluator is not None and evaluator.bound.rewrites != schedule.rewrites:  # of another way of computing them
+    if evaluator is not None and evaluator.bound.rewrites != schedule.rewrites:  # of another rewrite of the pipeline
         evaluator = None
     model = _model(model_name, target) if evaluator is None else evaluator.model
     featurizer = Featurizer(bound, target) if evaluator is None else evaluator.featurizer
     source = getattr(model, "source", "")
     kernels = tuple(_predicted(featurizer, model, kernel) for kernel in schedule.kernels)
-    return Prediction(model.name, _labels(model, source), source.startswith(SIMULATED), kernels)
+    return Prediction(model.name, _labels(model, source), source.startswith(SIMULATED_SOURCE), kernels)
 
 
 def _model(name: str, target: Target) -> CostModel:
@@ -104,7 +104,7 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
     known = evaluated(featurizer, kernel)
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
-        times = known.seconds(model) / float(model.cost(known.found)[0])  # of scans, one step is featurized
+        times = known.seconds(model) / float(model.cost(known.found)[0])  # the features of a scan are those of one step
         parts = {name: float(part[0]) * times for name, part in model.parts(known.found).items()}
     stages = [*map(str, known.model.rows), *known.model.inlined]
     rows = {n: dict(zip(NAMES, known.found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
@@ -113,7 +113,7 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
 
 def _labels(model: CostModel, source: str) -> str:
     if source:
-        return f"trained with {'simulated' if source.startswith(SIMULATED) else 'measured'} times: {source}"
+        return f"trained with {'simulated' if source.startswith(SIMULATED_SOURCE) else 'measured'} times: {source}"
     if isinstance(model, CpuModel):
         which = "a processor like this" if model.target.processor in RATES else "another processor"
         return f"rates fitted to measured times of the C backend on {which}"

@@ -1,4 +1,4 @@
-"""Registers, spills and occupancy of a schedule's kernels, from the compiler where there is one."""
+"""Registers, spills and occupancy of a schedule's kernels, from the compiler if there is one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import numpy as np
 
 from autosched.errors import CompileError
 from autosched.featurize.regions.occupancy import resident_blocks
-from autosched.runtime.backends.executable import KernelInfo, launch_info
+from autosched.runtime.backends.factory import launch_info
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_protocol import Scheduled
 from autosched.target import Target
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What compiling gave.
+    """Compiled resources of a schedule.
 
     Attributes:
         kernels: The kernels in launch order.
-        note: Why registers, stack and spills are not known; empty where they are.
+        note: Reason why registers, stack and spills are unknown; empty if they are known.
     """
 
     kernels: tuple[KernelInfo, ...]
@@ -28,12 +29,12 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class OccupancyRow:
-    """How full a multiprocessor gets.
+    """Occupancy of a multiprocessor.
 
     Attributes:
-        blocks: Blocks that fit at once.
-        ratio: Their warps over the most that a multiprocessor holds.
-        limited_by: What allows no more blocks.
+        blocks: Resident blocks.
+        ratio: Resident warps over the most of a multiprocessor.
+        limited_by: The limiting resource.
     """
 
     blocks: int
@@ -42,9 +43,9 @@ class OccupancyRow:
 
 
 def compiled_resources(scheduled: Scheduled) -> Resources:
-    """Return launch configurations with what NVRTC and ptxas say; without these where they cannot be asked.
+    """Return launch configurations with the resources from NVRTC and ptxas; without resources if NVRTC is missing.
 
-    Kernels that were compiled before come from the cache on disk.
+    The on-disk cache is used.
     """
     if scheduled.target.kind == "cpu":
         return Resources(
@@ -59,7 +60,7 @@ def compiled_resources(scheduled: Scheduled) -> Resources:
 
 
 def occupancy(target: Target, info: KernelInfo) -> OccupancyRow | None:
-    """Return the occupancy of a kernel, by its registers too where they are known; None on a CPU."""
+    """Return the occupancy of a kernel, with its registers if they are known; None on a CPU."""
     if target.kind == "cpu":
         return None
     warps = -(-int(np.prod(info.block)) // target.warp_size)
@@ -73,6 +74,6 @@ def occupancy(target: Target, info: KernelInfo) -> OccupancyRow | None:
 
 
 def _resident(target: Target, warps: int, shared_bytes: int, registers: int | None) -> int:
-    # A kernel that fits no multiprocessor by this count still runs, one block at a time.
-    known = None if registers is None else np.array([registers])
-    return max(int(resident_blocks(target, np.array([warps]), np.array([shared_bytes]), known)[0]), 1)
+    # A kernel that does not fit by this count still runs, one block at a time.
+    known_registers = None if registers is None else np.array([registers])
+    return max(int(resident_blocks(target, np.array([warps]), np.array([shared_bytes]), known_registers)[0]), 1)

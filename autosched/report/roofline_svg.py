@@ -1,4 +1,4 @@
-"""The roofline plot: every kernel's operations a second over its operations a byte, below the device's two limits."""
+"""The roofline plot: operations per second over operations per byte of every kernel, with the device's limits."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class RooflinePoint:
 
     Attributes:
         number: Its number.
-        name: What it computes.
+        name: Funcs that it computes.
         colour: Its colour.
-        intensity: Operations a byte.
-        rate: Operations a second.
+        intensity: Operations per byte.
+        rate: Operations per second.
     """
 
     number: int
@@ -35,12 +35,12 @@ class RooflinePoint:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether it has a place on logarithmic axes."""
+        """Whether both coordinates are positive and finite."""
         return all(math.isfinite(v) and v > 0 for v in (self.intensity, self.rate))
 
 
 def roofline_svg(points: Sequence[RooflinePoint], target: Target) -> Element:
-    """Return the plot of at least one point that is drawn."""
+    """Return the plot; at least one point must be drawn."""
     shown = [p for p in points if p.is_drawn]
     axes = _Axes(shown, target)
     roofs = [axes.roof(target.peak_fp32_flops, "float32", -5), axes.roof(target.peak_fp64_flops, "float64", 14)]
@@ -71,24 +71,24 @@ class _Axes:
         return HEIGHT_PX - BOTTOM_PX - share * (HEIGHT_PX - TOP_PX - BOTTOM_PX)
 
     def grid(self) -> list[Element]:
-        """Return lines at the powers of ten with their values, and what the axes show."""
+        """Return grid lines at the powers of ten with their values, and the axis labels."""
         bottom, right = HEIGHT_PX - BOTTOM_PX, WIDTH_PX - RIGHT_PX
-        found = []
+        elements = []
         for power in range(self.x0, self.x1 + 1):
             x = self.x(10.0**power)
-            found.append(_line(x, TOP_PX, x, bottom, "#dddddd"))
-            found.append(element("text", text=f"{10.0**power:g}", x=x, y=bottom + 16, text_anchor="middle"))
+            elements.append(_line(x, TOP_PX, x, bottom, "#dddddd"))
+            elements.append(element("text", text=f"{10.0**power:g}", x=x, y=bottom + 16, text_anchor="middle"))
         for power in range(self.y0, self.y1 + 1):
             y = self.y(10.0**power)
-            found.append(_line(LEFT_PX, y, right, y, "#dddddd"))
+            elements.append(_line(LEFT_PX, y, right, y, "#dddddd"))
             text = shown_count(10.0**power, "flop/s")
-            found.append(element("text", text=text, x=LEFT_PX - 6, y=y + 4, text_anchor="end"))
+            elements.append(element("text", text=text, x=LEFT_PX - 6, y=y + 4, text_anchor="end"))
         middle = (LEFT_PX + right) / 2
         below = "floating-point operations a byte that must move"
-        return [*found, element("text", text=below, x=middle, y=HEIGHT_PX - 8, text_anchor="middle")]
+        return [*elements, element("text", text=below, x=middle, y=HEIGHT_PX - 8, text_anchor="middle")]
 
     def roof(self, peak: float, name: str, below: float) -> list[Element]:
-        """Return the bandwidth's line up to a peak rate, and that rate with its name so many pixels below it."""
+        """Return the bandwidth line up to a peak rate, and the labelled line of the rate."""
         first = max(10.0**self.x0, 10.0**self.y0 / self.bandwidth)
         corner = max(peak / self.bandwidth, first)
         right = self.x(10.0**self.x1)

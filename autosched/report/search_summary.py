@@ -1,4 +1,4 @@
-"""How a schedule was found, in words and as tables."""
+"""Provenance and search statistics of a schedule, as text and tables."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ from dataclasses import dataclass
 
 from autosched.report.numbers import shown_time
 from autosched.scheduled_protocol import Scheduled
-from autosched.search.evaluate.evaluator import Counts
+from autosched.search.evaluate.counts import Counts
 
 
 def how_found(scheduled: Scheduled) -> str:
-    """Return in a line how a schedule was found."""
-    origin, found = scheduled.provenance, scheduled.search_result
+    """Return the provenance of a schedule in one line."""
+    origin, result = scheduled.provenance, scheduled.search_result
     parts = []
     if origin is not None:
         samples = f" of {origin.samples} samples" if origin.samples > 1 else ""
         parts.append(f"{origin.how}, {origin.strategy}{samples}, seed {origin.seed}, in {shown_time(origin.took_s)}")
         if origin.reused:
             parts.append("taken from the cache of schedules")
-    elif found is not None:
-        parts.append(f"searched in {shown_time(found.seconds)}")
+    elif result is not None:
+        parts.append(f"searched in {shown_time(result.seconds)}")
     else:
         return "without a search: written by hand or read from a file"
-    if found is not None:
-        if found.counts.kernels:
-            parts.append(f"{found.counts.kernels} kernels costed, {found.counts.hit_rate:.0%} of those asked for known")
-        if found.cut_short:
+    if result is not None:
+        if result.counts.kernels:
+            parts.append(
+                f"{result.counts.kernels} kernels costed, {result.counts.hit_rate:.0%} of those asked for known"
+            )
+        if result.cut_short:
             parts.append("cut short by its time budget")
-    note = origin.note if origin is not None else found.note if found is not None else ""
+    note = origin.note if origin is not None else result.note if result is not None else ""
     return "; ".join([*parts, *([note] if note else [])])
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTables:
-    """What a search did, as rows of tables: name and number, the most first."""
+    """Statistics of a search as table rows: name and number, the largest first."""
 
     considered: list[tuple[str, int]]
     pruned: list[tuple[str, int]]
@@ -42,7 +44,7 @@ class SearchTables:
 
     @classmethod
     def of(cls, counts: Counts) -> SearchTables | None:
-        """Return the tables, or None for a search that counted nothing."""
+        """Return the tables, or None for a search without counts."""
         if not (counts.kernels or counts.considered):
             return None
         spent = sorted(counts.seconds.items(), key=lambda part: -part[1])

@@ -1,4 +1,4 @@
-"""The text of each kernel, as generated and as the user wrote it."""
+"""Generated text and user definitions of each kernel."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from autosched.schedule.types import Kernel
 from autosched.target import Target
 
 MOST_COMMENT_LINES = 12
-"""Of a comment above a definition."""
+"""Most lines of a comment above a definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserLines:
-    """Where the user defined stages, all in one line of the program.
+    """The user's line of code that defines one or more stages.
 
     Attributes:
-        stages: What is defined there.
+        stages: The stages.
         place: Name of the file, without its directory, and line.
         text: The line and the comment above it; empty when the file cannot be read.
     """
@@ -36,25 +36,27 @@ class UserLines:
 
 
 def kernel_sources(program: Program, target: Target) -> list[str]:
-    """Return the generated text of every kernel, without the macros that it uses."""
+    """Return the generated text of every kernel, without macros."""
     if target.kind == "cpu":
         return [print_c_kernel(kernel) for kernel in program.kernels]
     return [print_cuda(kernel).body for kernel in program.kernels]
 
 
 def macros(target: Target) -> str:
-    """Return the macros that generated kernels use."""
+    """Return the macros of generated kernels."""
     return host_prelude() if target.kind == "cpu" else cuda_prelude()
 
 
 def user_lines(bound: BoundPipeline, kernel: Kernel) -> list[UserLines]:
-    """Return the user's definitions of everything that a kernel computes or inlines, producers first."""
-    found: dict[SourceLocation, list[str]] = {}
+    """Return the user's definitions of all stages of a kernel, inlined ones included, producers first."""
+    stages_at: dict[SourceLocation, list[str]] = {}
     for stage in _stages(bound, kernel):
         if stage.location is not None:
             name = stage.func if stage.number == 0 else f"{stage.func}.{stage.number}"
-            found.setdefault(stage.location, []).append(name)
-    return [UserLines(tuple(names), f"{PurePath(at.file).name}:{at.line}", _text(at)) for at, names in found.items()]
+            stages_at.setdefault(stage.location, []).append(name)
+    return [
+        UserLines(tuple(names), f"{PurePath(at.file).name}:{at.line}", _text(at)) for at, names in stages_at.items()
+    ]
 
 
 def _stages(bound: BoundPipeline, kernel: Kernel) -> Iterator[BoundStage]:

@@ -1,4 +1,4 @@
-"""SVG elements, as they stand inside an HTML page."""
+"""SVG elements inside an HTML page."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Element = ET.Element
 
 
 def element(tag: str, *children: Element, text: str = "", **attributes: object) -> Element:
-    """Return an element; the underscores of attributes' names become hyphens, ``class_`` becomes ``class``."""
-    made = ET.Element(tag, {_name(name): _text(value) for name, value in attributes.items()})
-    made.text = _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
-    made.extend(children)
-    return made
+    """Return an element; underscores in attribute names become hyphens, ``class_`` becomes ``class``."""
+    node = ET.Element(tag, {_name(name): _text(value) for name, value in attributes.items()})
+    node.text = _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+    node.extend(children)
+    return node
 
 
 def drawing(width: float, height: float, label: str, *children: Element, **attributes: object) -> Element:
-    """Return an ``svg`` of a size in pixels that shrinks with the page; ``label`` describes it to screen readers."""
-    made = element("svg", *children, width=width, height=height, role="group", aria_label=label)
-    made.set("viewBox", f"0 0 {_text(width)} {_text(height)}")
+    """Return an ``svg`` of a size in pixels that shrinks with the page; ``label`` is the text for screen readers."""
+    node = element("svg", *children, width=width, height=height, role="group", aria_label=label)
+    node.set("viewBox", f"0 0 {_text(width)} {_text(height)}")
     for name, value in attributes.items():
-        made.set(_name(name), _text(value))
-    return made
+        node.set(_name(name), _text(value))
+    return node
 
 
 def markup(root: Element) -> str:

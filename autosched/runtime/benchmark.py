@@ -1,4 +1,4 @@
-"""How long a compiled pipeline takes on inputs that are in no cache."""
+"""Time of a compiled pipeline on cold inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from autosched.runtime.timing.statistics import StopRule, collect, median_and_sp
 from autosched.runtime.timing.timed_launches import copy_arguments
 
 _LARGEST_MADE_UP = 255
-"""Made-up integers go from 0 to this, as pixels do."""
+"""Largest synthetic integer, as of pixels; the smallest is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Benchmark:
     """Times of a compiled pipeline, made by `CompiledPipeline.benchmark`.
 
     Attributes:
-        pipeline: Its name.
-        backend: What it ran on.
+        pipeline: Name of the pipeline.
+        backend: Its backend.
         seconds: Median time of a run.
-        spread: Distance between the quartiles as a fraction of the median.
-        samples: The times it comes from; on a GPU each is an average over a few runs.
-        bytes_moved: Bytes of all inputs and outputs: what has to be read or written at least.
-        kernel_seconds: Part of the time that each kernel takes, by name in launch order; empty but on a GPU.
+        spread: Interquartile range as a fraction of the median.
+        samples: Times of single runs; on a GPU each is an average over a few runs.
+        bytes_moved: Bytes of all inputs and outputs, a lower bound of the memory traffic.
+        kernel_seconds: Time of each kernel, by name in launch order; empty except on a GPU.
     """
 
     pipeline: str
@@ -54,7 +54,7 @@ class Benchmark:
 
     @property
     def gb_per_s(self) -> float:
-        """Rate at which inputs and outputs are moved, in 1e9 bytes a second."""
+        """Bandwidth of inputs and outputs, in 1e9 bytes per second."""
         return self.bytes_moved / self.seconds / 1e9 if self.seconds > 0 else math.inf
 
     def __str__(self) -> str:
@@ -65,6 +65,9 @@ class Benchmark:
         width = max(map(len, self.kernel_seconds), default=0)
         lines += [f"  {name:<{width}}  {format_time(seconds):>8}" for name, seconds in self.kernel_seconds.items()]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Benchmark {str(self).splitlines()[0]}>"
 
     def __rich_repr__(self) -> Iterator[tuple[str, object]]:
         yield "pipeline", self.pipeline
@@ -89,11 +92,11 @@ def benchmark(
 
     Args:
         executable: The compiled pipeline.
-        signature: What it takes and returns.
-        backend: What it was compiled for.
+        signature: Inputs, outputs and parameters.
+        backend: Its backend.
         inputs: Arguments in a dict.
         arguments: Arguments by keyword.
-        seconds: Time to measure for, at most.
+        seconds: Time budget of the measurement.
 
     Raises:
         InputError: If an argument does not fit, or the time is not positive.
@@ -116,7 +119,7 @@ def benchmark(
 
 
 def synthetic_inputs(spec: ArraySpec, rng: np.random.Generator) -> NDArray[Any]:
-    """Return random numbers for an input: floats from 0 to 1, integers from 0 to 255 as far as the type goes."""
+    """Return random numbers for an input: floats from 0 to 1, integers from 0 to 255 within the type's range."""
     dtype = spec.dtype
     if dtype.is_float:
         return rng.random(spec.shape, np.float64 if dtype.bits == 64 else np.float32).astype(dtype.numpy, copy=False)
@@ -132,15 +135,15 @@ def time_on_host(
     rule: StopRule,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[float]:
-    """Return the times of calls on copies of the arrays in turn, in seconds.
+    """Return the times of calls in seconds, in rotation over copies of the arrays.
 
     Args:
-        executable: What is called.
-        signature: What it takes and returns.
+        executable: The compiled pipeline.
+        signature: Inputs, outputs and parameters.
         inputs: Contents of every input.
         scalars: Value of each run-time parameter.
-        rule: When there are enough samples.
-        clock: Returns the time, in seconds.
+        rule: Stopping rule.
+        clock: Clock, in seconds.
 
     Raises:
         LaunchError: If there is too little memory.
@@ -177,15 +180,15 @@ def time_on_gpu(
     scalars: Mapping[str, Any],
     rule: StopRule,
 ) -> tuple[list[float], dict[str, float]]:
-    """Return times of runs on copies of the arrays, and the part of the median that each kernel takes, in seconds.
+    """Return times of runs on copies of the arrays, and the time of each kernel in a median run, in seconds.
 
     Args:
         device: The GPU.
-        compiled: What is launched.
-        signature: What it takes and returns.
+        compiled: The launches.
+        signature: Inputs, outputs and parameters.
         inputs: Contents of every input.
         scalars: Value of each run-time parameter.
-        rule: When there are enough samples.
+        rule: Stopping rule.
 
     Raises:
         LaunchError: If the device refuses, or there is too little memory.
@@ -207,7 +210,7 @@ def _time_on_current_gpu(
     inputs: Mapping[str, NDArray[Any]],
     rule: StopRule,
 ) -> tuple[list[float], dict[str, float]]:
-    """Time a pipeline on the GPU on which the caller's arrays lie, else on the current one."""
+    """Time a pipeline on the GPU of the caller's arrays, else on the current one."""
     from autosched.runtime.backends.cuda import CudaExecutable
     from autosched.runtime.backends.cupy_driver import gpu_driver
     from autosched.runtime.timing.cupy_device import CupyDevice

@@ -1,4 +1,4 @@
-"""What this machine has, what is missing, and how to get it."""
+"""Diagnosis of this machine: usable compilers and packages, and remedies for missing ones."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Check:
     """One finding about this machine.
 
     Attributes:
-        name: What was looked at.
+        name: The compiler, package or device.
         ok: Whether it can be used.
-        detail: What was found, or what went wrong.
+        detail: Version and properties, or the reason of the failure.
         remedy: One sentence on how to get it; empty if `ok`.
     """
 
@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """A question to the machine: `ask` returns what it found or raises."""
+    """A probe of the machine: `ask` returns details or raises."""
 
     name: str
     ask: Callable[[], str]
@@ -68,7 +68,7 @@ class _Probe:
     def run(self) -> Check:
         try:
             return Check(self.name, True, self.ask(), "")
-        except Exception as error:  # whatever is broken, the report is what the caller wants
+        except Exception as error:  # every failure is part of the report
             lines = str(error).strip().splitlines()
             kind = "" if isinstance(error, AutoschedError) else f"{type(error).__name__}: "
             detail = f"{kind}{lines[0]}" if lines else type(error).__name__
@@ -76,9 +76,9 @@ class _Probe:
 
 
 def diagnose() -> list[Check]:
-    """Look at everything the library can use on this machine.
+    """Check everything that the library can use on this machine.
 
-    Takes a few seconds, because it really compiles and imports. Never raises: what fails is reported.
+    Takes a few seconds, because it compiles and imports. Never raises: failures are reported.
 
     Returns:
         The findings, in a fixed order.
@@ -120,7 +120,7 @@ def _openmp() -> str:
 
 
 def _run(command: list[str]) -> str:
-    """Return what a command prints, in the C locale.
+    """Return the output of a command, in the C locale.
 
     Raises:
         CompileError: It failed.

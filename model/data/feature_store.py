@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from autosched.atomic_files import replace_file
 from autosched.errors import CacheError, InputError
 from autosched.featurize import schema
 from autosched.model.architecture.network import ALGORITHM
 from autosched.model.data.features import KernelFeatures, ProblemFeatures, featurize_problem
 from autosched.model.data.samples import ProblemLike
-from autosched.model.files import replace_file
 from autosched.model.predict.source_digest import features_digest
 from autosched.target import Target
 

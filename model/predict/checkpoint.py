@@ -15,10 +15,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from autosched._version import __version__
+from autosched.atomic_files import replace_file
 from autosched.errors import InputError, shortened
 from autosched.featurize import schema
 from autosched.model.architecture.ensemble import Network, network_of
-from autosched.model.files import replace_file
 from autosched.model.predict.prior_version import prior_version
 from autosched.model.settings import ModelSettings
 from autosched.schedule.io.strict_json import Node, parse

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from autosched.atomic_files import replace_file
 from autosched.errors import InputError
 from autosched.model.evaluation import PipelineScore
-from autosched.model.files import replace_file
 from autosched.model.predict.holdout_predictions import Predictions
 
 BINS = 30

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from autosched.atomic_files import replace_file
 from autosched.model.architecture.ensemble import Ensemble, Network
 from autosched.model.data.dataset import Dataset
 from autosched.model.data.holdout import HoldoutSplit
 from autosched.model.evaluation import EvaluationSummary, table
-from autosched.model.files import replace_file
 from autosched.model.predict.checkpoint import WeightsProvenance, save_checkpoint
 from autosched.model.predict.holdout_predictions import Predictions, predict, predict_analytically
 from autosched.model.predict.prediction_trust import min_analytical_ratio

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from autosched.atomic_files import replace_file
+
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file beside and rename it, so that a reader, and the next call after a kill, sees the old or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    """Replace a file by a text; its directory is made if it does not exist."""
+    replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 
 def write_json(path: Path, value: Any) -> None:

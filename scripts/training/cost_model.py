@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from autosched.atomic_files import replace_file
 from autosched.errors import InputError
 from autosched.measure.simulated.version import other_simulation
 from autosched.measure.store.cpu_labels import target_of_labels
@@ -21,7 +22,6 @@ from autosched.model.data.holdout import split
 from autosched.model.data.samples import one_source
 from autosched.model.data.samples_from_measurements import samples_from
 from autosched.model.evaluation import EvaluationSummary, PipelineScore, summarise, table
-from autosched.model.files import replace_file
 from autosched.model.predict.holdout_predictions import predict_analytically
 from autosched.model.settings import LossSettings, ModelSettings, OptimiserSettings, TrainSettings
 from autosched.model.train.train_run import TrainOutcome, train

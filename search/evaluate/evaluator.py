@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from autosched.featurize.sketch.kernel_from_sketch import planned_kernel
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.search.cost.protocol import CostModel, Floats, all_comparable, features_read
+from autosched.search.evaluate.counts import Counts
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.pruning_rules import LEGAL, PRUNED_BY, REASONS, early_reasons, late_reasons
 from autosched.search.settings import SearchSettings
@@ -30,39 +30,6 @@ Params = tuple[int, ...]
 
 ALIGNMENT = 64
 """Tiles that agree modulo this are alike for floor divisions, whose divisors are small powers of two."""
-
-
-@dataclass
-class Counts:
-    """Statistics of a search.
-
-    Attributes:
-        kernels: Distinct kernels that were evaluated.
-        requested: Kernels requested, cache hits included.
-        batches: Calls of the featurizer.
-        considered: Candidates by kind of decision.
-        pruned: Pruned candidates by reason.
-        buckets: Buckets of candidates by size, rounded down to a power of two.
-        seconds: Time by activity.
-    """
-
-    kernels: int = 0
-    requested: int = 0
-    batches: int = 0
-    considered: Counter[str] = field(default_factory=Counter)
-    pruned: Counter[str] = field(default_factory=Counter)
-    buckets: Counter[int] = field(default_factory=Counter)
-    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-
-    @property
-    def hit_rate(self) -> float:
-        """Share of cache hits among the requested kernels."""
-        return 1 - self.kernels / self.requested if self.requested else 0.0
-
-    @property
-    def mean_batch(self) -> float:
-        """Kernels per call of the featurizer."""
-        return self.kernels / self.batches if self.batches else 0.0
 
 
 class KernelVerdict(NamedTuple):

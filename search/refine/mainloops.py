@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import Kernel, Schedule
+from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
-from autosched.search.results import RankedSchedule, costs_of
+from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
 
 MOST_IMPROVED = {MainloopSearch: 8, SlidingWindowSearch: 2}
@@ -55,7 +56,7 @@ class MainloopImprover:
                 break
             if r.evaluator is None or r.evaluator.target.kind == "cpu":
                 continue
-            better = self._improver(kind, r.evaluator).improved(r.schedule, costs_of(r))
+            better = self._improver(kind, r.evaluator).improved(r.schedule, _kernel_costs(r))
             if better is not None and better[0] not in seen:
                 schedule, seconds = better
                 seen.add(schedule)
@@ -71,3 +72,10 @@ class MainloopImprover:
             improver = kind(evaluator.bound.rewritten, evaluator.target, evaluator.model, self.settings, self.late)
             self._improvers[key] = improver
         return improver
+
+
+def _kernel_costs(r: RankedSchedule) -> dict[Kernel, float]:
+    """Return the predicted seconds of the kernels of a schedule that was made from a state."""
+    assert r.state is not None and r.evaluator is not None
+    pieces = ordered(r.evaluator, r.state)
+    return {k: r.evaluator.known(p.structure, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

@@ -15,74 +15,21 @@ from autosched.errors import InputError
 from autosched.lang.expr import Scalar
 from autosched.measure.compile.content_keys import digest
 from autosched.model.predict.bundled_weights import SUFFIX, find_weights, shipped_weights
-from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import CostModel
 from autosched.search.results import SearchResult
-from autosched.search.settings import SAMPLES
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
-from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
-from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, Choice, cost_model
+from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
+from autosched.search.tune.request import ONE_SHOT, OneShotAnswer, Request
 from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep_searched
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem, without_spills
 from autosched.search.tune.spill_repair import with_repaired
 from autosched.search.tune.top_k import Trials
 from autosched.target import Target
 
-ONE_SHOT = "one-shot"
 _UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
-
-
-@dataclass(frozen=True)
-class Request:
-    """Settings of one-shot and top-k mode.
-
-    Attributes:
-        strategy: A strategy or its name; None for samples, ranked by the model.
-        samples: Most searches without a strategy: a beam search and greedy ones.
-        top_k: Number of the best schedules that are measured, to choose the fastest; with 1, nothing is measured.
-        cost: The cost model, see `cost_model`.
-        measure: Where to measure: ``device`` or ``simulated``.
-        seed: Source of randomness.
-        seconds: Time budget of the search.
-        reuse: Whether to use the user's cache of schedules.
-    """
-
-    strategy: str | Strategy | None = None
-    samples: int = SAMPLES
-    top_k: int = 1
-    cost: Choice = None
-    measure: str = "device"
-    seed: int = 0
-    seconds: float | None = None
-    reuse: bool = True
-
-    def __post_init__(self) -> None:
-        if isinstance(self.strategy, str) and self.strategy not in STRATEGIES:
-            raise InputError(f"unknown strategy {self.strategy!r}; there is {', '.join(STRATEGIES)}")
-        check_whole("top_k", self.top_k, 1)
-        check_whole("samples", self.samples, 1)
-        check_whole("seed", self.seed, 0, LARGEST_SEED)
-        check_seconds(self.seconds)
-
-
-@dataclass(frozen=True)
-class OneShotAnswer:
-    """A schedule and its provenance.
-
-    Attributes:
-        schedule: The schedule.
-        provenance: Its provenance.
-        search_result: The search; None if the schedule comes from the user's cache.
-        trials: Measured schedules; None without measurements.
-    """
-
-    schedule: Schedule
-    provenance: Provenance
-    search_result: SearchResult | None = None
-    trials: Trials | None = None
 
 
 def find_schedule(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from autosched.runtime.timing.durations import format_time
+
 SEARCHED, TUNED = "searched", "tuned"
 
 
@@ -37,6 +39,17 @@ class Provenance:
     took_s: float = 0.0
     note: str = ""
     reused: bool = False
+
+    def __repr__(self) -> str:
+        times = [] if self.predicted_s is None else [f"predicted {format_time(self.predicted_s)} by {self.model}"]
+        times += [] if self.measured_s is None else [f"{format_time(self.measured_s)} by {self.source}"]
+        reused = ", from the schedule cache" if self.reused else ""
+        note = f"; {self.note}" if self.note else ""
+        strategy = f" by {self.strategy}" if self.strategy else ""
+        return (
+            f"<Provenance: {', '.join([self.how + strategy, *times])}; {self.samples} samples, seed {self.seed}, "
+            f"in {format_time(self.took_s)}{reused}{note}>"
+        )
 
     def to_data(self) -> dict[str, Any]:
         """Return data for `json`."""

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.atomic_files import replace_file
 from autosched.errors import AutoschedError, CacheError, InputError
 from autosched.measure.compile.content_keys import digest
-from autosched.model.files import replace_file
 from autosched.model.predict.source_digest import features_digest
 from autosched.runtime.compile.cache import DiskCache, cache_key
 from autosched.schedule.io.serialise import from_json, to_json

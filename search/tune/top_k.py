@@ -58,6 +58,11 @@ class Trial:
         """Seconds of the last timing; NaN without one."""
         return self.first_s if self.again_s is None else self.again_s
 
+    def __repr__(self) -> str:
+        predicted = "" if math.isnan(self.predicted) else f", predicted {format_time(self.predicted)}"
+        origin = f" {self.origin}" if self.origin else ""
+        return f"<Trial{origin}: {self.problem or format_time(self.seconds)}{predicted}>"
+
     @property
     def note(self) -> str:
         """Note for users, or empty."""
@@ -91,6 +96,10 @@ class Trials:
     def best(self) -> Trial:
         """The chosen schedule."""
         return self.trials[0]
+
+    def __repr__(self) -> str:
+        wrong = f", {self.wrong} with a wrong result" if self.wrong else ""
+        return f"<Trials by {self.source}: {len(self.trials)} schedules{wrong}, best {format_time(self.best.seconds)}>"
 
     def __str__(self) -> str:
         """Return predicted and measured times as a table."""

@@ -161,8 +161,8 @@ SCALE_PARAMS = [ParamSpec("in", F32, "a", 64), ParamSpec("out", F32, "b", 64), P
     [
         ("LOAD(1", "LOAD(0", "line 4: site 0 is used twice"),
         ("LOAD(1, a", "LOAD(1, c", "line 4: LOAD of c, which no macro declares"),
-        ("LOAD(1", "LOAD(one", "line 4: LOAD is not written as"),
-        ("float, a, 64", "float, a, 8 * 8", "line 2: GLOBAL_IN is not written as"),
+        ("LOAD(1", "LOAD(one", "line 4: LOAD does not follow"),
+        ("float, a, 64", "float, a, 8 * 8", "line 2: GLOBAL_IN does not follow"),
         ("float, a", "half, a", "line 2: half is not an element type"),
         ("KERNEL(scale", "KERNEL(other", "defines other, not scale"),
         ("KERNEL(scale, 32)", "void scale", "has no KERNEL"),
@@ -208,7 +208,7 @@ def test_arguments_are_checked() -> None:
         with pytest.raises(LaunchError, match=reason):
             kernel.launch(grid, block, more.pop("shared", 0), [a, b, 1.0], **more)
 
-    cannot_launch((2, 1, 1), (33, 1, 1), "33 threads a block, but it was compiled for 32")
+    cannot_launch((2, 1, 1), (33, 1, 1), "33 threads per block, but it was compiled for 32")
     cannot_launch((0, 1, 1), (32, 1, 1), "grid")
     cannot_launch((2, 1 << 16, 1), (32, 1, 1), "grid")
     cannot_launch((2, 1, 1), (1, 1, 65), "block")

@@ -14,7 +14,7 @@ import autosched
 from autosched import Func, Input, InputError, Param, Pipeline, Var, float32
 from autosched.codegen.cuda import print_cuda
 from autosched.runtime.call.buffers import cupy_view
-from autosched.runtime.call.call_cache import MOST_KNOWN, ValidatedCall, ValidatedCalls, forms_of
+from autosched.runtime.call.call_cache import MAX_CACHED_CALLS, ValidatedCall, ValidatedCalls, forms_of
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.test_api_cuda import EmulatedDevice
 
@@ -122,13 +122,13 @@ class TestOnAnEmulatedGpu:
         self, kernel: autosched.CompiledPipeline, checked: list[str]
     ) -> None:
         memory, result = aligned(1), aligned()
-        for k in range(MOST_KNOWN + 2):
+        for k in range(MAX_CACHED_CALLS + 2):
             kernel(image=view(memory), gain=float(k), out=view(result))
-        assert len(checked) == 2 * (MOST_KNOWN + 2)
-        kernel(image=view(memory), gain=float(MOST_KNOWN + 1), out=view(result))
-        assert len(checked) == 2 * (MOST_KNOWN + 2)
+        assert len(checked) == 2 * (MAX_CACHED_CALLS + 2)
+        kernel(image=view(memory), gain=float(MAX_CACHED_CALLS + 1), out=view(result))
+        assert len(checked) == 2 * (MAX_CACHED_CALLS + 2)
         kernel(image=view(memory), gain=0.0, out=view(result))
-        assert len(checked) == 2 * (MOST_KNOWN + 3)
+        assert len(checked) == 2 * (MAX_CACHED_CALLS + 3)
         assert not result.any()
 
 
@@ -158,7 +158,7 @@ def test_what_belongs_to_a_form() -> None:
 def test_calls_are_forgotten_all_at_once() -> None:
     known = ValidatedCalls()
     call = ValidatedCall(None, None, 1, as_torch=False)  # type: ignore[arg-type]
-    for k in range(MOST_KNOWN):
+    for k in range(MAX_CACHED_CALLS):
         known.add(("inputs",), (k,), call)
     assert known.find((0,)) is call
     assert known.device_of(("inputs",)) == 1

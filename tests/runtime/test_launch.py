@@ -59,7 +59,7 @@ class TestInHostMemory:
         np.testing.assert_array_equal(out, expected(stream=3.0))
 
     def test_no_output_is_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("autosched.runtime.backends.executable.empty_like_caller", None)
+        monkeypatch.setattr("autosched.runtime.backends.host_executable.empty_like_caller", None)
         self.kernel.launch(image=picture(), out=np.zeros(SHAPE, np.float32))
         with pytest.raises(TypeError):
             self.kernel(image=picture())

@@ -1,4 +1,4 @@
 """Devices to measure on: a GPU, the CPU, or the simulated GPU.
 
-Begin with `selection`, which picks one; `autosched.measure.backend` holds their common protocol.
+Begin with `selection`, which chooses one; `autosched.measure.backend` holds their common protocol.
 """

@@ -1,4 +1,4 @@
-"""The C backend as a device to measure on: one library a kernel, called in order."""
+"""The C backend as a measurement device: one library per kernel, called in order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from autosched.settings import available_cpus
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A compiled kernel, and what it is called with: names of arrays and of scalars in order."""
+    """A compiled kernel with the names of its array and scalar arguments in order."""
 
     library: str
     arrays: tuple[str, ...]
@@ -61,8 +61,8 @@ class CpuBackend:
 
     Attributes:
         threads: OpenMP threads of a run; those of the target ``cpu`` when left out.
-        rule: When a candidate has been timed well enough.
-        source: Where its labels come from: the processor and the number of threads; read from the system when left out.
+        rule: Stopping rule of timing a candidate.
+        source: Source of its labels: processor and number of threads; read from the system when left out.
     """
 
     threads: int = field(default_factory=lambda: read_host().cores)
@@ -70,7 +70,7 @@ class CpuBackend:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if not self.source:  # here, not on a machine that it is sent to
+        if not self.source:  # here, not on the machine that unpickles it
             object.__setattr__(self, "source", cpu_source(self.threads))
 
     @property
@@ -80,35 +80,35 @@ class CpuBackend:
 
     @property
     def same_bits(self) -> bool:
-        """C is compiled without contraction, so schedules agree in every bit."""
+        """True: C is compiled without contraction."""
         return True
 
     @property
     def needs_quiet(self) -> bool:
-        """Compilers would use the cores that are measured."""
+        """True: compilers use the measured cores."""
         return True
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The number of OpenMP threads, which is read when the first library is loaded."""
+        """The number of OpenMP threads, which the first loaded library reads."""
         return {"OMP_NUM_THREADS": str(self.threads), "OMP_DYNAMIC": "false"}
 
     def benches(self) -> tuple[Backend, ...]:
-        """Return itself: it is one device."""
+        """Return itself as the only device."""
         return (self,)
 
     def check_machine(self) -> None:
-        """Check that the processor is the one that labels name, and has the cores and the compiler for it."""
+        """Check that this machine has the processor of the labels, its cores, and a compiler."""
         find_compiler("c")
-        found, cores = cpu_source(self.threads), available_cpus()
-        if found != self.source or cores < self.threads:
+        actual, cores = cpu_source(self.threads), available_cpus()
+        if actual != self.source or cores < self.threads:
             raise InputError(
-                f"labels would say {self.source!r}, and on this machine with {cores} cores they are {found!r}: "
+                f"labels would say {self.source!r}, and on this machine with {cores} cores they are {actual!r}: "
                 "measure each kind of machine by itself"
             )
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
-        """Compile a candidate, each kernel as a library of its own, no text twice; see `Backend.prepare`."""
+        """Compile a candidate, each kernel as a library; each text is compiled once. See `Backend.prepare`."""
         opened = job.problem.opened()
         schedule = job.read_schedule()
         validate(opened.bound, schedule, job.target)
@@ -130,7 +130,7 @@ class CpuBackend:
         return Prepared(job, tuple(records), find_compiler("c").title, compiled)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
-        """Run a candidate once and return what it computes; see `Backend.outputs`."""
+        """Run a candidate once and return its outputs; see `Backend.outputs`."""
         arrays = _arrays(prepared.job.problem, prepared.job.seed, read_host())
         arrays.poison(prepared.payload.workspace_bytes)
         for call in _calls(prepared.payload, arrays, 0):
@@ -159,9 +159,9 @@ class CpuBackend:
         )
 
     def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates in turns on cold inputs; see `Backend.time_in_turns`."""
+        """Time candidates interleaved on cold inputs; see `Backend.time_in_turns`."""
         arrays = _arrays(prepared[0].job.problem, prepared[0].job.seed, read_host())
-        arrays.scratch(max(p.payload.workspace_bytes for p in prepared))  # once: no candidate's may move later
+        arrays.scratch(max(p.payload.workspace_bytes for p in prepared))  # once: its address must not change
         runner = _ColdRunner(arrays)
         candidates = [runner.warmed(p.payload) for p in prepared]
         runs: list[list[list[float]]] = [[] for _ in candidates]
@@ -179,7 +179,7 @@ Calls = list[Callable[[], None]]
 
 
 class _ColdRunner:
-    """Runs candidates on the copies of the arrays in turn, whichever candidate it is.
+    """Runs candidates in one rotation over the copies of the arrays.
 
     Args:
         arrays: The copies.
@@ -190,14 +190,14 @@ class _ColdRunner:
         self._turn = 0
 
     def warmed(self, compiled: _Compiled) -> list[Calls]:
-        """Return a candidate's calls for each copy, after a run that loads the code and starts the threads."""
+        """Return a candidate's calls for each copy, after a warm-up run that loads code and starts threads."""
         copies = [_calls(compiled, self._arrays, c) for c in range(self._arrays.rotation.copies)]
         for call in copies[0]:
             call()
         return copies
 
     def run(self, copies: Sequence[Calls]) -> list[float]:
-        """Run a candidate on the copy whose turn it is; returns the seconds of each kernel."""
+        """Run a candidate on the next copy; return the seconds of each kernel."""
         turn = self._turn % len(copies)
         self._turn += 1
         if turn == 0:
@@ -216,7 +216,7 @@ def _arrays(problem: Problem, seed: int, host: Host) -> HostArrays:
 
 
 def _calls(compiled: _Compiled, arrays: HostArrays, copy: int) -> Calls:
-    """Return a function a kernel that runs it on a copy of the arrays."""
+    """Return a function per kernel that runs it on a copy of the arrays."""
     base = arrays.scratch(compiled.workspace_bytes)
     calls: Calls = []
     for k in compiled.kernels:

@@ -1,4 +1,4 @@
-"""A GPU as a device to measure on."""
+"""GPUs as measurement devices."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from autosched.errors import InputError, LaunchError
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.compile.codegen_version import generator_version
 from autosched.measure.compile.compile_candidate import compile_kernels, emit
-from autosched.measure.compile.content_keys import digest
-from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.job import Job, Prepared, Timing
 from autosched.measure.problem import Problem
 from autosched.runtime.backends.cuda import launch_steps
 from autosched.runtime.call.launch_plan import CompiledLaunches
@@ -35,9 +34,9 @@ class CudaBackend:
 
     Attributes:
         device: Name of the GPU in labels.
-        numbers: Numbers of the GPUs that are used, all of one kind; each has a measuring process of its own.
-        rule: When a candidate has been timed well enough.
-        fast_math: Whether divisions and functions are approximate; labels then say so.
+        numbers: Numbers of the GPUs, all of one kind; each has a measuring process of its own.
+        rule: Stopping rule of timing a candidate.
+        fast_math: Whether divisions and functions are approximate, which is part of the labels' source.
     """
 
     device: str
@@ -56,7 +55,7 @@ class CudaBackend:
 
     @property
     def source(self) -> str:
-        """Where its labels come from."""
+        """Source of its labels."""
         return f"measured:{self.device}" + (" fast-math" if self.fast_math else "")
 
     @property
@@ -66,17 +65,17 @@ class CudaBackend:
 
     @property
     def same_bits(self) -> bool:
-        """A GPU contracts products and sums, differently in every schedule."""
+        """False: contraction of products and sums depends on the schedule."""
         return False
 
     @property
     def needs_quiet(self) -> bool:
-        """Compilers do not slow the GPU: a round is queued as a whole before it starts."""
+        """False: a round is queued as a whole before it starts, so compilers do not slow the GPU."""
         return False
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Nothing is asked for."""
+        """Empty."""
         return {}
 
     def benches(self) -> tuple[Backend, ...]:
@@ -84,35 +83,32 @@ class CudaBackend:
         return tuple(replace(self, numbers=(number,)) for number in self.numbers)
 
     def check_machine(self) -> None:
-        """Check that the GPUs are of the kind that labels name, and that NVRTC compiles for them."""
+        """Check that the GPUs are of the labels' kind, and that NVRTC compiles for them."""
         for number in set(self.numbers):
-            found = Target.detect(number)
-            if found.name != self.device:
+            installed = Target.detect(number)
+            if installed.name != self.device:
                 raise InputError(
-                    f"labels would say {self.device!r}, and GPU {number} of this machine is {found.name!r}: measure "
-                    "each kind of GPU by itself"
+                    f"labels would say {self.device!r}, and GPU {number} of this machine is {installed.name!r}: "
+                    "measure each kind of GPU by itself"
                 )
-            check_compiler(found.arch)
+            check_compiler(installed.arch)
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
-        """Compile a candidate; no text is compiled twice. See `Backend.prepare`."""
+        """Compile a candidate; each text is compiled once. See `Backend.prepare`."""
         emitted = emit(job)
         kernels = emitted.kernels
-        # Source lines would make the code of thousands of candidates twice as large, and nobody profiles these.
+        # Line information would double the size of the code, and candidates are not profiled.
         options = NvrtcOptions(fast_math=self.fast_math, lineinfo=False)
         cubins = compile_kernels(kernels, job.target.arch, options, wait=wait)
-        records = []
-        for key, kernel, cubin in zip(emitted.keys, kernels, cubins, strict=True):
-            used = cubin.kernels[kernel.name]
-            spilled = used.spill_bytes
-            records.append(KernelRecord(key, digest(kernel.source), used.registers, spilled))
+        used = [cubin.kernels[kernel.name] for kernel, cubin in zip(kernels, cubins, strict=True)]
+        records = emitted.records([u.registers for u in used], [u.spill_bytes for u in used])
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
         outline = emitted.outline
         payload = CompiledLaunches(code, tuple(launch_steps(outline, kernels)), outline.workspace_bytes)
-        return Prepared(job, tuple(records), f"NVRTC {nvrtc_version()}", payload)
+        return Prepared(job, records, f"NVRTC {nvrtc_version()}", payload)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
-        """Run a candidate once and return what it computes; see `Backend.outputs`."""
+        """Run a candidate once and return its outputs; see `Backend.outputs`."""
         return run_once(_device(self.numbers[0]), prepared)
 
     def time(self, prepared: Prepared) -> Timing:
@@ -120,7 +116,7 @@ class CudaBackend:
         return time_launches(_device(self.numbers[0]), prepared, self.rule)
 
     def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates in turns; see `Backend.time_in_turns`."""
+        """Time candidates interleaved; see `Backend.time_in_turns`."""
         return time_launches_in_turns(_device(self.numbers[0]), prepared, rule)
 
 
@@ -167,7 +163,7 @@ def time_launches(device: GpuDevice, prepared: Prepared, rule: StopRule) -> Timi
 def time_launches_in_turns(
     device: GpuDevice, prepared: Sequence[Prepared], rule: RoundsRule, clock: Callable[[], float] = time.perf_counter
 ) -> Rounds:
-    """Time candidates of one problem on a device in turns.
+    """Time candidates of one problem interleaved on a device.
 
     Raises:
         LaunchError: If the device refuses.
@@ -175,7 +171,7 @@ def time_launches_in_turns(
     """
     arrays = _arrays(device, prepared[0].job.problem, prepared[0].job.seed)
     with _lost_or_refused(device):
-        arrays.workspace(max(p.payload.workspace_bytes for p in prepared))  # once: no candidate's may move later
+        arrays.workspace(max(p.payload.workspace_bytes for p in prepared))  # once: its address must not change
         timer = GpuTimer(device, arrays, StopRule())
         return time_interleaved([timer.sampler(_launches(device, arrays, p)) for p in prepared], rule, clock)
 
@@ -187,7 +183,7 @@ def _launches(device: GpuDevice, arrays: GpuArrays, prepared: Prepared) -> list[
 
 @contextmanager
 def _lost_or_refused(device: GpuDevice) -> Iterator[None]:
-    """Tell a launch that was refused from a device that is lost: then waiting for it fails, too."""
+    """Distinguish a refused launch from a lost device, on which synchronisation fails too."""
     try:
         yield
     except LaunchError:

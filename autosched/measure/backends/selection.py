@@ -1,4 +1,4 @@
-"""What candidates for a target are measured on: the device itself, or a simulation of it."""
+"""Selection of the measurement backend of a target: the device itself, or a simulation of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def backend_for(target: Target, where: Where | str = "device", *, fast_math: boo
     """Return the backend that measures schedules for a target.
 
     Args:
-        target: What the schedules are for.
+        target: Target of the schedules.
         where: ``device`` for the GPU or the processor of this machine, which must be the target; ``simulated`` for
             the simulated device.
         fast_math: Whether the CUDA compiler may approximate.
@@ -58,7 +58,7 @@ def _gpu(target: Target, fast_math: bool) -> Backend:
 
 
 def is_same_device(target: Target, installed: Target) -> bool:
-    """Return whether a target, perhaps a built-in one, is an installed GPU; drivers give longer names to the same."""
+    """Return whether a target is an installed GPU; drivers use longer names than built-in targets."""
     return _plain(target.name) in _plain(installed.name) and target.multiprocessors == installed.multiprocessors
 
 

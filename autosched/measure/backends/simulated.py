@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.compile.codegen_version import generator_version
 from autosched.measure.compile.compile_candidate import compile_kernels, emit
-from autosched.measure.compile.content_keys import digest
-from autosched.measure.job import Job, KernelRecord, Prepared, Timing
+from autosched.measure.job import Job, Prepared, Timing
 from autosched.measure.simulated.simulate import simulate
 from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.compile.nvrtc import NvrtcOptions, check_compiler, nvrtc_version
@@ -19,9 +18,9 @@ from autosched.target import Target
 
 @dataclass(frozen=True, slots=True)
 class SimulatedBackend:
-    """Times from a model of a GPU that reads the generated code and no feature.
+    """Times from a model of a GPU, which depends on the generated code and not on features.
 
-    The simulation is done in the compile processes, so that it takes all cores; timing only hands its result on.
+    Compile processes run the simulation on all cores; `time` returns its result.
 
     Attributes:
         target: The GPU.
@@ -31,7 +30,7 @@ class SimulatedBackend:
 
     @property
     def source(self) -> str:
-        """Where its labels come from, with the version of the simulation."""
+        """Source of its labels, with the version of the simulation."""
         return simulated_source(self.target)
 
     @property
@@ -41,43 +40,38 @@ class SimulatedBackend:
 
     @property
     def same_bits(self) -> bool:
-        """Nothing is computed, so nothing differs."""
+        """True, since nothing is computed."""
         return True
 
     @property
     def needs_quiet(self) -> bool:
-        """Simulated times do not depend on what else the cores do."""
+        """False: simulated times do not depend on the load of the cores."""
         return False
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Nothing is asked for."""
+        """Empty."""
         return {}
 
     def benches(self) -> tuple[Backend, ...]:
-        """Return itself: it is one device."""
+        """Return itself as the only device."""
         return (self,)
 
     def check_machine(self) -> None:
-        """Check that NVRTC compiles for the target; any machine will do."""
+        """Check that NVRTC compiles for the target, on any machine."""
         check_compiler(self.target.arch)
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
         emitted = emit(job)
-        # Into the cache, no text twice.
+        # Each text is compiled once, into the cache.
         compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions(), wait=wait)
         program = emitted.program()
-        found = simulate(
+        simulated = simulate(
             job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels
         )
-        records = tuple(
-            KernelRecord(key, digest(kernel.source), registers, spilled)
-            for key, kernel, registers, spilled in zip(
-                emitted.keys, emitted.kernels, found.registers, found.spill_bytes, strict=True
-            )
-        )
-        timing = Timing(found.seconds, 0.0, found.kernel_seconds, found.registers, found.spill_bytes)
+        records = emitted.records(simulated.registers, simulated.spill_bytes)
+        timing = Timing(simulated.seconds, 0.0, simulated.kernel_seconds, simulated.registers, simulated.spill_bytes)
         return Prepared(job, records, f"NVRTC {nvrtc_version()}", timing)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
@@ -90,5 +84,5 @@ class SimulatedBackend:
         return timing
 
     def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Return the simulated times: they are the same in every round."""
+        """Return the simulated times, which are the same in every round."""
         return Rounds((tuple(self.time(p).seconds for p in prepared),) * rule.least)

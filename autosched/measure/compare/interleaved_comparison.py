@@ -1,4 +1,4 @@
-"""Candidates timed once more, in turns in one process: what a choice between close ones is made by."""
+"""Interleaved timing of close candidates in one process, for the final choice."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ from collections.abc import Sequence
 from typing import Self
 
 from autosched.errors import MeasureError
-from autosched.measure.backend import Backend
+from autosched.measure.backend import SIMULATED_SOURCE, Backend
 from autosched.measure.job import Failure, Job
 from autosched.measure.settings import MeasureSettings
-from autosched.measure.simulated.version import SIMULATED
 from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerTimedOut
-from autosched.measure.workers.service import TurnsService
+from autosched.measure.workers.service import InterleavedService
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 
 class InterleavedComparison:
-    """Times candidates in turns, in a process that may fail; it is started when first needed and kept.
+    """Times candidates interleaved, in a worker process that is started on demand and reused.
 
     Args:
-        backend: What measures; of several devices, the first.
-        settings: Time limits: what compiling one candidate may take, and timing it.
-        rule: How long they are timed.
+        backend: The device; the first of several.
+        settings: Time limits of compiling and timing one candidate.
+        rule: Stopping rule of the rounds.
     """
 
     def __init__(
         self, backend: Backend, settings: MeasureSettings | None = None, rule: RoundsRule | None = None
     ) -> None:
-        self._bench = backend.benches()[0]
+        self._device = backend.benches()[0]
         self.rule = rule or RoundsRule()
-        self.is_needed = not backend.source.startswith(SIMULATED)  # there times are the same each time
+        self.is_needed = not backend.source.startswith(SIMULATED_SOURCE)  # simulated times do not vary
         self._settings = settings or MeasureSettings()
         self._worker: WorkerProcess | None = None
 
@@ -46,24 +45,26 @@ class InterleavedComparison:
             self._worker = None
 
     def compare(self, jobs: Sequence[Job], rule: RoundsRule | None = None) -> Rounds:
-        """Return the times of candidates of one problem that were measured before, and found right.
+        """Return the times of candidates of one problem, whose results were checked before.
 
         Args:
-            jobs: The candidates; a column of the result for each.
-            rule: How long, if not as usual.
+            jobs: The candidates, which are the columns of the result.
+            rule: Stopping rule; the default of this object when left out.
 
         Raises:
-            MeasureError: If the process failed; the next call starts another one.
+            MeasureError: If the process failed; the next call starts a new one.
         """
         rule, limits = rule or self.rule, self._settings
         limit = limits.trust_limit_s + rule.most_seconds
         limit += len(jobs) * (limits.compile_timeout_s + limits.time_limit_s)
-        worker = self._worker = self._worker or WorkerProcess(TurnsService(self._bench), self._bench.environment)
+        worker = self._worker = self._worker or WorkerProcess(
+            InterleavedService(self._device), self._device.environment
+        )
         try:
-            found: Rounds | Failure = worker.call("run", list(jobs), rule, timeout_s=limit)
+            outcome: Rounds | Failure = worker.call("run", list(jobs), rule, timeout_s=limit)
         except (WorkerDied, WorkerTimedOut) as error:
-            raise MeasureError(f"candidates could not be timed in turns: {error}") from error
-        if isinstance(found, Failure):
-            worker.kill()  # a device that is lost stays lost for its process
-            raise MeasureError(f"candidates could not be timed in turns ({found.status}): {found.message}")
-        return found
+            raise MeasureError(f"interleaved timing failed: {error}") from error
+        if isinstance(outcome, Failure):
+            worker.kill()  # a lost device stays lost to its process
+            raise MeasureError(f"interleaved timing failed ({outcome.status}): {outcome.message}")
+        return outcome

@@ -1,4 +1,4 @@
-"""Labels of one pipeline timed once more, in turns: what slows the machine down for a while hits all of them alike."""
+"""Interleaved re-timing of the labels of one pipeline, so that drift of the machine affects all alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autosched.runtime.timing.interleaved import Rounds
 from autosched.target import Target
 
 ROUNDS = "rounds"
-"""The condition that tells how many rounds a label is the median of."""
+"""Name of the condition with a label's number of rounds."""
 
 
 def retime_interleaved(
@@ -28,18 +28,18 @@ def retime_interleaved(
     *,
     deadline: float | None = None,
 ) -> Iterator[tuple[Problem, str]]:
-    """Time the candidates of each problem in turns, where not all of them were, and replace their times by these.
+    """Time the candidates of each problem interleaved, unless all of them were, and replace their times.
 
     Args:
-        database: Has the times that are replaced.
-        backend: What they were measured with.
-        target: What the schedules were made for.
-        comparer: Times them, of the same backend.
-        deadline: Time by `time.monotonic` after which no further problem is begun; those that are left keep the times
-            that they have.
+        database: Database of the times.
+        backend: Backend of the times.
+        target: Target of the schedules.
+        comparer: Interleaved comparison with the same backend.
+        deadline: Time by `time.monotonic` after which no further problem is begun; remaining problems keep their
+            times.
 
     Yields:
-        Each problem as soon as its new times are stored, with an empty text; or why it keeps the times that it has.
+        Each problem after its new times are stored, with an empty text, or with the reason why it keeps its times.
 
     Raises:
         DatabaseError: If times cannot be stored.
@@ -58,7 +58,7 @@ def retime_interleaved(
 
 
 def _waiting(database: ResultsDatabase, backend: Backend, target: Target) -> dict[Problem, list[StoredRow]]:
-    """Return the times of the problems that have more than one, not all of them of the same rounds."""
+    """Return the rows of problems with several times that are not all of the same rounds."""
     found: defaultdict[Problem, list[StoredRow]] = defaultdict(list)
     for row in database.rows(source=backend.source, generator=backend.generator, target=target.name):
         found[row.problem].append(row)
@@ -66,7 +66,7 @@ def _waiting(database: ResultsDatabase, backend: Backend, target: Target) -> dic
 
 
 def _timings(rows: Sequence[StoredRow], rounds: Rounds) -> Iterator[Timing]:
-    """Yield the new times; kernels whose times are not told keep their shares."""
+    """Yield the new times; kernels without new times keep their shares."""
     for k, (row, (seconds, spread)) in enumerate(zip(rows, rounds.steady(), strict=True)):
         kernels = rounds.kernels[k] if rounds.kernels else row.kernel_seconds
         scale = seconds / sum(kernels) if sum(kernels) else 1.0

@@ -1,4 +1,4 @@
-"""Compilation of candidates, with the versions and keys under which results are kept.
+"""Compilation of candidates, with the versions and keys of stored results.
 
 Begin with `compile_candidate`.
 """

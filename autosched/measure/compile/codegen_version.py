@@ -1,8 +1,7 @@
-"""The version of the code generator, told by what it emits for a few fixed schedules.
+"""The version of the code generator: a hash of its output for a few fixed schedules.
 
-Two releases, or two states of a checkout, that emit the same text for these and compile it alike have times that may
-be compared; a change of a comment in the sources does not make measurements old, and a change of emitted code or of a C
-compiler's flags does.
+Times of two releases, or two states of a checkout, are comparable if these texts and the compiler flags are equal. A
+changed comment in the sources does not invalidate measurements; changed emitted code or C compiler flags do.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ from autosched.schedule.types import Schedule
 Printer = Literal["cuda", "c"]
 
 SCHEDULES = files("autosched.measure").joinpath("generator_schedules.jsonl")
-"""Random legal schedules of the pipelines below, drawn once: how schedules are drawn is no matter of emitted code."""
+"""Fixed random schedules of the pipelines below, independent of how schedules are drawn now."""
 
 
 def generator_version(printer: Printer) -> str:
-    """Return twelve hexadecimal digits that change when emitted code does, or how C is compiled.
+    """Return twelve hexadecimal digits that change with the emitted code and the C compiler flags.
 
     Compiler workarounds do not count: `autosched.measure.compile.program_version` distinguishes programs with some.
 
     Args:
-        printer: Which of the two printers' text is asked for.
+        printer: The printer, of CUDA or C.
     """
     return _version(printer, _options() if printer == "c" else ())
 
@@ -59,7 +58,7 @@ def _version(printer: Printer, options: tuple[str, ...]) -> str:
 
 
 def fixed_schedules(printer: Printer) -> Iterator[tuple[BoundPipeline, Schedule]]:
-    """Yield the pipeline and the schedule of each program whose text tells the version of a printer."""
+    """Yield pipeline and schedule of each program whose text determines the version of a printer."""
     pipelines = {bound.pipeline.name: bound for bound in (_stencil(), _reduction(), _wide(), _channels(), _window())}
     for line in SCHEDULES.read_text(encoding="utf-8").splitlines():
         fixed = json.loads(line)
@@ -76,7 +75,7 @@ def _options() -> tuple[str, ...]:
 
 
 def _stencil() -> BoundPipeline:
-    """Return a separable blur of bytes with a border, an upsampled difference and elementary functions."""
+    """Return a separable blur of bytes with a boundary condition, an upsampled difference and elementary functions."""
     y, x = Var("y"), Var("x")
     image = Input("image", uint8, 2)
     clamped = image.clamped()
@@ -88,7 +87,7 @@ def _stencil() -> BoundPipeline:
 
 
 def _wide() -> BoundPipeline:
-    """Return a stencil of many points, of which neighbouring rows read much the same."""
+    """Return a large stencil, whose neighbouring rows share most loads."""
     y, x = Var("y"), Var("x")
     image, out = Input("image", float32, 2), Func("out")
     taps = [image[y + dy, x + dx] * (1.0 + dy + 5.0 * dx) for dy in range(5) for dx in range(5)]
@@ -97,7 +96,7 @@ def _wide() -> BoundPipeline:
 
 
 def _window() -> BoundPipeline:
-    """Return weighted sums over a window, whose terms are in two loops, of rows that are wide."""
+    """Return weighted sums over a two-dimensional window on wide rows."""
     y, x, near = Var("y"), Var("x"), RDom("near", y=3, x=5)
     image, weights, out = Input("image", float32, 2), Input("weights", float32, 2), Func("out")
     out[y, x] = cast(float32, 0)
@@ -106,7 +105,7 @@ def _window() -> BoundPipeline:
 
 
 def _channels() -> BoundPipeline:
-    """Return two stages over an image whose channels come last, so that rows in memory are narrow."""
+    """Return two stages over a channels-last image, whose rows in memory are narrow."""
     y, x, c = Var("y"), Var("x"), Var("c")
     image, rows, out = Input("image", float32, 3), Func("rows"), Func("out")
     rows[y, x, c] = image[y, x, c] + image[y, x + 1, c]
@@ -115,7 +114,7 @@ def _channels() -> BoundPipeline:
 
 
 def _reduction() -> BoundPipeline:
-    """Return a matrix product, a prefix sum over it and a histogram of that."""
+    """Return a matrix product, its prefix sum, and a histogram of the sums."""
     i, j, b = Var("i"), Var("j"), Var("b")
     left, right = Input("left", float32, 2), Input("right", float32, 2)
     terms, steps, points = RDom("terms", k=37), RDom("steps", j=(1, 40)), RDom("points", i=24, j=40)

@@ -1,4 +1,4 @@
-"""From a candidate to CUDA C and on to machine code, each kernel's text printed and compiled once."""
+"""Emission and compilation of CUDA C candidates; each kernel is printed and compiled once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
-from autosched.measure.compile.content_keys import kernel_keys
+from autosched.measure.compile.content_keys import digest, kernel_keys
 from autosched.measure.compile.single_flight import once_in_batches
 from autosched.measure.compile.text_cache import cached_text
-from autosched.measure.job import Job
+from autosched.measure.job import Job, KernelRecord
 from autosched.measure.problem import Problem
 from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions, cubin_key
-from autosched.runtime.compile.nvrtc_batch import MOST_TOGETHER, KernelSource, compile_batch
+from autosched.runtime.compile.nvrtc_batch import MAX_BATCH, KernelSource, compile_batch
 from autosched.schedule.kernel import vector_access as rules
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Kernel
@@ -25,9 +25,9 @@ _MOST_PRINTED = 4096
 _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
 _MOST_COMPILED = 256
 _COMPILED: dict[str, Cubin] = {}
-"""Machine code of the last schedules' kernels by `autosched.runtime.compile.nvrtc.cubin_key`: some 16 MB."""
+"""Machine code of recent kernels by `autosched.runtime.compile.nvrtc.cubin_key`."""
 _LOWERED: dict[tuple[Problem, tuple[RFactor | HorizontalFusion, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
-"""Lowered kernels of the last problem: its candidates come one after the other, and share many."""
+"""Lowered kernels of the last problem, whose consecutive candidates share many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class EmittedProgram:
 
     Attributes:
         problem: Its problem.
-        outline: Its program, except for the kernels.
-        keys: What each kernel computes, by `autosched.measure.compile.content_keys.kernel_keys`.
-        kernels: The text of each.
+        outline: Its program without the kernels.
+        keys: Key of each kernel, from `autosched.measure.compile.content_keys.kernel_keys`.
+        kernels: The printed kernels.
     """
 
     problem: Problem
@@ -46,8 +46,15 @@ class EmittedProgram:
     keys: tuple[str, ...]
     kernels: tuple[CudaKernel, ...]
 
+    def records(self, registers: Sequence[int | None], spill_bytes: Sequence[int | None]) -> tuple[KernelRecord, ...]:
+        """Return the record of each kernel, from its registers and spilled bytes per thread."""
+        return tuple(
+            KernelRecord(key, digest(kernel.source), used, spilled)
+            for key, kernel, used, spilled in zip(self.keys, self.kernels, registers, spill_bytes, strict=True)
+        )
+
     def program(self) -> Program:
-        """Return the program with its kernels lowered, those that schedules of the last problem share once."""
+        """Return the program with lowered kernels, which schedules of the last problem share."""
         kernels = (_lowered(self.problem, self.outline, number) for number in range(len(self.keys)))
         return Program(**vars(self.outline), kernels=tuple(kernels))
 
@@ -57,62 +64,62 @@ def emit(job: Job) -> EmittedProgram:
 
     Raises:
         ScheduleError: If its schedule is not legal.
-        CompileError: If a kernel's code breaks a rule of its own.
+        CompileError: If a kernel violates a limit of the code generator.
     """
     bound = job.problem.bind()
     schedule = job.read_schedule()
     validate(bound, schedule, job.target)
-    found = outline(bound, schedule)
+    layout = outline(bound, schedule)
     keys = tuple(kernel_keys(bound, job.schedule, job.target))
 
-    lowered = (partial(_lowered, job.problem, found, number) for number in range(len(keys)))
-    kernels = tuple(print_cached(*k) for k in zip(keys, found.labels, lowered, strict=True))
-    return EmittedProgram(job.problem, found, keys, kernels)
+    lowered = (partial(_lowered, job.problem, layout, number) for number in range(len(keys)))
+    kernels = tuple(print_cached(*k) for k in zip(keys, layout.labels, lowered, strict=True))
+    return EmittedProgram(job.problem, layout, keys, kernels)
 
 
 def _lowered(problem: Problem, of: ProgramLayout, number: int) -> KernelIR:
-    """Return a kernel as it was lowered for another schedule of a problem with the same reductions in pieces."""
-    if any(known != problem for known, _ in _LOWERED):
+    """Return a lowered kernel, cached for all schedules of a problem with the same rewrites."""
+    if any(cache != problem for cache, _ in _LOWERED):
         _LOWERED.clear()
-    known = _LOWERED.setdefault((problem, of.schedule.rewrites), {})
+    cache = _LOWERED.setdefault((problem, of.schedule.rewrites), {})
     key = of.schedule.kernels[number], of.labels[number]
-    found = known.get(key)
-    if found is None:
-        found = known[key] = lower_kernel_of(of, number)
-    return found
+    lowered_kernel = cache.get(key)
+    if lowered_kernel is None:
+        lowered_kernel = cache[key] = lower_kernel_of(of, number)
+    return lowered_kernel
 
 
 def print_cached(key: str, label: str, lowered: Callable[[], KernelIR]) -> CudaKernel:
-    """Return the CUDA C of a kernel; that of kernels which schedules share is remembered.
+    """Return the CUDA C of a kernel, from a cache that schedules share.
 
     Args:
-        key: Says what it computes; see `autosched.measure.compile.content_keys.kernel_keys`.
+        key: Its key; see `autosched.measure.compile.content_keys.kernel_keys`.
         label: Its name.
-        lowered: Lowers it.
+        lowered: Returns the lowered kernel.
     """
     name = key, label, rules.VECTORS
-    found = _PRINTED.get(name)
-    if found is None:
+    printed = _PRINTED.get(name)
+    if printed is None:
         if len(_PRINTED) >= _MOST_PRINTED:
             _PRINTED.clear()
-        found = _PRINTED[name] = cached_text(f"printed {name}", lambda: print_cuda(lowered()))
-    return found
+        printed = _PRINTED[name] = cached_text(f"printed {name}", lambda: print_cuda(lowered()))
+    return printed
 
 
 def compile_kernels(
     kernels: Sequence[CudaKernel], arch: str, options: NvrtcOptions, *, wait: bool = True
 ) -> list[Cubin]:
-    """Return the kernels compiled, those of one text once, however many processes ask for it.
+    """Return the compiled kernels; each text is compiled once, across all processes.
 
     Args:
-        kernels: Their texts.
+        kernels: The printed kernels.
         arch: Architecture, such as ``sm_90``.
-        options: What NVRTC is told.
-        wait: Whether to wait for those that another process is compiling.
+        options: Options of NVRTC.
+        wait: Whether to wait for kernels that another process is compiling.
 
     Raises:
-        MadeElsewhere: If another process is compiling one and this one does not wait; all others are compiled.
-        CompileError: If NVRTC is missing or refuses one.
+        MadeElsewhere: Without waiting, if another process is compiling a kernel; the rest is compiled.
+        CompileError: If NVRTC is missing or rejects a kernel.
         CacheError: If the cache cannot be written.
     """
     keys = [cubin_key(k.source, arch, options, k.name) for k in kernels]
@@ -121,7 +128,7 @@ def compile_kernels(
         list(fresh),
         lambda key: key,
         lambda batch: compile_batch([fresh[key] for key in batch], arch, options),
-        at_once=1 if options.lineinfo else MOST_TOGETHER,
+        at_once=1 if options.lineinfo else MAX_BATCH,
         wait=wait,
     )
     compiled = {key: _COMPILED[key] for key in keys if key not in fresh} | dict(zip(fresh, made, strict=True))

@@ -1,4 +1,4 @@
-"""Stable names of what was measured: schedules, kernels, emitted text."""
+"""Stable keys of schedules, kernels and emitted text."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def schedule_text(bound: BoundPipeline, schedule: Schedule) -> str:
 
 
 def kernel_keys(bound: BoundPipeline, schedule: str, target: Target) -> tuple[str, ...]:
-    """Return the key under which each kernel's time is known, in launch order.
+    """Return the key of each kernel's time, in launch order.
 
-    Two kernels with one key are the same computation on the same device, whatever schedules they are part of. In a
-    complete schedule everything just outside a kernel is an input or a root, and the layout of both follows from the
-    pipeline and its shapes; so those, the target and the kernel itself say everything.
+    Kernels with equal keys are the same computation on the same device, in any schedule. In a complete schedule a
+    kernel reads only inputs and roots, whose layout follows from the pipeline and its shapes. So pipeline, shapes,
+    target and the kernel itself determine the key.
 
     Args:
         bound: The pipeline with its shapes.
         schedule: One line of JSON, from `schedule_text`.
-        target: What it was made for.
+        target: The schedule's target.
     """
     document = json.loads(schedule)
     shared = [

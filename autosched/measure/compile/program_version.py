@@ -1,11 +1,9 @@
-"""The code generator's version of one program: programs with compiler workarounds have one of their own.
+"""The code generator's version of one program; programs with compiler workarounds have a separate one.
 
 Loops that carry a dependence end in a macro (`autosched.lower.passes.cpu.loop_dependence`) and keep values for their
 next iteration (`autosched.lower.passes.cpu.replace_scalars`); a macro stands around indices that are 0 or 1
-(`autosched.lower.passes.cpu.boolean_index`). Programs without these have the texts that they had before, so their times
-stay
-valid: their version is that of the generator, which prints everything without. That of a program with one has an
-addition.
+(`autosched.lower.passes.cpu.boolean_index`). The version of a program with one of these has an addition. Programs
+without have the generator's version, so that changes of the workarounds do not invalidate their times.
 """
 
 from __future__ import annotations
@@ -27,18 +25,18 @@ from autosched.schedule.types import Level
 
 SEPARATOR = "+"
 REVISION = "kept values"
-"""Changes with the text of programs that are set apart."""
+"""Revision of the workarounds' text."""
 _CPU = "cpu"
 
 
 def program_version(generator: str, problem: Problem, schedule: str, target: str) -> str:
-    """Return the version that a program's times are of.
+    """Return the version of a program's times.
 
     Args:
         generator: Version of the code generator, without an addition.
         problem: The pipeline.
-        schedule: One line of JSON. One that is not legal has no code, and no addition.
-        target: Name of the target that it was made for.
+        schedule: One line of JSON. An illegal schedule has no code, and no addition.
+        target: Name of the schedule's target.
     """
     return marked_version(generator) if target == _CPU and _is_guarded(problem, schedule) else generator
 
@@ -49,7 +47,7 @@ def marked_version(generator: str) -> str:
 
 
 def without_addition(version: str) -> str:
-    """Return the version of the code generator in the version of a program."""
+    """Return a program's version without the addition."""
     return version.partition(SEPARATOR)[0]
 
 

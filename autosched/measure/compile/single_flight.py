@@ -1,4 +1,4 @@
-"""Processes that need the same compilation: one does it, the others take it from the cache, now or a little later."""
+"""Single flight: of several processes that need a compilation, one does it and the rest use the cache."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STRIPES = 256
 
 
 class MadeElsewhere(Exception):
-    """Another process is at it, and this one is not to wait."""
+    """Another process is making the item, and this one does not wait."""
 
 
 def once_each(
     items: Sequence[Item], key: Callable[[Item], str], make: Callable[[Item], Value], *, wait: bool = True
 ) -> list[Value]:
-    """Return what is made of each item, one after the other; see `once_in_batches`."""
+    """Return the value of each item, one by one; see `once_in_batches`."""
     return once_in_batches(items, key, lambda batch: [make(item) for item in batch], at_once=1, wait=wait)
 
 
@@ -37,20 +37,20 @@ def once_in_batches(
     at_once: int,
     wait: bool = True,
 ) -> list[Value]:
-    """Return what is made of each item; no two processes of this machine make that of equal keys at the same time.
+    """Return the value of each item; processes of this machine never make values of equal keys concurrently.
 
-    Items that another process is at come last, when it is likely to have finished.
+    Items that another process is making come last, when it has probably finished.
 
     Args:
-        items: What to make something of.
-        key: Returns the SHA-256, in hexadecimal, of what an item is.
-        make: Makes it of several, in order, or takes it from a cache that the processes share.
-        at_once: Items that are made together at most.
-        wait: Whether to wait for what another process is at.
+        items: The items.
+        key: Returns an item's key, a SHA-256 in hexadecimal.
+        make: Makes the values of a batch in order, or returns them from a cache that the processes share.
+        at_once: Largest batch.
+        wait: Whether to wait for items that another process is making.
 
     Raises:
-        MadeElsewhere: If another process is at one of them and this one does not wait; it has made all others.
-        CacheError: If the cache directory cannot be written. What ``make`` raises passes through.
+        MadeElsewhere: Without waiting, if another process is making an item; the rest is made.
+        CacheError: If the cache directory cannot be written. Errors of ``make`` propagate.
     """
     names = [key(item) for item in items]
     left = dict(zip(names, items, strict=True))
@@ -72,14 +72,14 @@ def once_in_batches(
 
 
 class _Locks(ExitStack):
-    """Locks of keys, each shared with few others; the system frees them when the process ends, however it does."""
+    """Locks of keys, each shared by a few keys; the system releases them at the end of the process."""
 
     def __init__(self) -> None:
         super().__init__()
         self._held: set[Path] = set()
 
     def take(self, name: str, *, wait: bool = False) -> bool:
-        """Hold the lock of a key until all are let go, unless another process does and this one is not to wait."""
+        """Take the lock of a key until all are released; without waiting, fail if another process has it."""
         directory = settings().require_cache_dir() / "locks"
         path = directory / f"{int(name[:8], 16) % _STRIPES:03d}.lock"
         if path in self._held:

@@ -1,4 +1,4 @@
-"""Walks one body of a kernel for the threads of some rows, and counts what they do."""
+"""Interpret one body of a kernel for the threads of some rows, and count instructions and accesses."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from autosched.measure.simulated.sampling import Limits, Rows, share_of_steps
 from autosched.measure.simulated.transactions import WORD_BYTES, count_sectors, count_turns, count_wavefronts
 
 SITE_COUNTS = ("requests", "active_lanes", "sectors", "wavefronts", "bank_conflicts")
-"""What is counted of each access site, as the emulator's trace names it."""
+"""Counts of each access site, with the names of the emulator's trace."""
 UNITS = ("fp32", "fp64", "integer", "special")
 SECTORS_A_PASS = 4
-"""Sectors that the first-level cache delivers in a cycle: 128 bytes (Jia et al. 2018; Luo et al. 2024)."""
+"""Sectors that the first-level cache delivers per cycle: 128 bytes (Jia et al. 2018; Luo et al. 2024)."""
 REGISTER_BYTES = 4
 KERNEL_INSTRUCTIONS = 12.0
-"""Of a warp, to find out its block and threads and the addresses of arrays: counted in the SASS of small kernels."""
+"""Instructions of a warp for its block and thread indices and array addresses, as in the SASS of small kernels."""
 LOOP_INSTRUCTIONS = 1.0
-"""Of a loop that is not unrolled, an iteration: counter, comparison and branch, the compiler unrolling it a little."""
+"""Instructions per iteration of a loop without unrolling: counter, comparison, branch, less some unrolling."""
 LONG_LOOPS = (LoopRole.SERIAL, LoopRole.MAINLOOP)
 _STRETCHES = (33, 17, 9, 5, 3, 2)
-"""Iterations of a long loop that are executed: one more than a power of two shows how sectors begin and end."""
+"""Executed iterations of a long loop: one more than a power of two samples the first and last sectors."""
 
 
 @dataclass
@@ -66,16 +66,16 @@ class Body:
     """Counts of one body of a kernel.
 
     Args:
-        kernel: The kernel, as it is printed.
+        kernel: The kernel in its printed form.
         rows: Warps to execute.
-        limits: How many iterations of loops are executed.
+        limits: Limits of the executed iterations.
         scalars: Values of the kernel's parameters.
 
     Attributes:
         phases: Weighted sums of the quantities of `work.Phase`, from barrier to barrier.
         sites: Weighted sums of `SITE_COUNTS`, by site.
         load_sectors: Weighted sectors of loads, by buffer.
-        footprints: What is touched.
+        footprints: Touched memory.
         executed: Instructions of warps, weighted.
         written: Instructions in the text.
     """
@@ -94,7 +94,7 @@ class Body:
     _serial: set[str] = field(default_factory=set)
 
     def count(self, body: Sequence[Stmt]) -> None:
-        """Walk the statements of the body."""
+        """Interpret the statements of the body."""
         self._eval = Evaluator(self.scalars)
         self._indexing = IndexCosts()
         for name, at in self.rows.position.items():
@@ -114,7 +114,7 @@ class Body:
         self.written += issued * c.copies
 
     def _take_indexing(self) -> None:
-        """Add the index arithmetic counted since the last time to the phase that ends."""
+        """Add the index arithmetic since the last phase to the current one."""
         phase = self.phases[-1]
         phase["integer"] += self._indexing.executed
         phase["instructions"] += self._indexing.executed
@@ -200,7 +200,7 @@ class Body:
         self._statements(s.body, inside)
 
     def _stretch(self, s: For, c: Context) -> int:
-        """Return how many iterations of a loop are executed, one after another."""
+        """Return the number of consecutive executed iterations of a loop."""
         if self.limits.lanes is None:
             return s.extent
         room = self.limits.lanes / (32 * len(self.rows) * math.prod(c.iterations))
@@ -243,7 +243,7 @@ class Body:
         self, buffer: Buffer, e: ix.Index, site: int, length: int, c: Context, *, store: bool,
         past_registers: bool = False,
     ) -> None:  # fmt: skip
-        """Count a load or store; those that go past registers are one instruction together."""
+        """Count a load or store; an async copy is one instruction for both."""
         if buffer.in_registers:
             if any(name in self._serial for name in ix.loop_vars(e)):
                 self._charge("register_array_requests", 1.0, c, instructions=0.0)
@@ -274,7 +274,7 @@ class Body:
         self.footprints.note(buffer, (ix.key(linear), id(c.active)), access, range(const, const + length), store=store)
 
     def _take_turns(self, s: Store, c: Context) -> None:
-        """Count what an atomic operation needs beyond a store."""
+        """Count the cost of an atomic operation beyond a store."""
         phase = self.phases[-1]
         if s.buffer.memory is not Memory.SHARED:
             phase["atomic_lanes"] += float(c.total(c.active.sum(axis=-1)))
@@ -289,7 +289,7 @@ class Body:
     def _transactions(
         self, buffer: Buffer, linear: ix.Index, const: int, length: int, c: Context
     ) -> NDArray[np.float64]:
-        """Return the weighted counts of an access, and the passes it takes; equal for indices 32 bytes apart."""
+        """Return the weighted counts and passes of an access, which are equal for indices 32 bytes apart."""
         size = buffer.dtype.bytes_
         shift = const * size % 32
         key = (ix.key(linear), buffer.memory, size, length, shift, id(c))
@@ -306,12 +306,12 @@ class Body:
                 zero = np.zeros(1, np.int64)
                 parts = [any_active, lanes, sectors, zero, zero, passes]
             summed = np.array([c.total(p) for p in parts])
-            found = self._counted[key] = (summed, c)  # the context lives on, so that no other has its id
+            found = self._counted[key] = (summed, c)  # keep the context alive, so that its id is not reused
         return found[0]
 
 
 def _loop_depth(s: For) -> int:
-    """Return how many loops that are not unrolled stand inside one another, this one included."""
+    """Return the nesting depth of loops without unrolling, this one included."""
     inner = 0
     pending: list[tuple[Stmt, int]] = [(x, 0) for x in s.body]
     while pending:

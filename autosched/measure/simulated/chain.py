@@ -1,7 +1,7 @@
-"""The longest chain of dependent instructions of a thread, between barriers: what cannot be hidden inside one thread.
+"""Critical path of a thread between barriers: the longest chain of dependent instructions.
 
-Independent points of an unrolled loop do not lengthen it: their loads are on the way together. A loop that is not
-unrolled waits for what it loads in every group of `UNROLLED_BY_COMPILER` iterations.
+Independent points of an unrolled loop do not lengthen it, since their loads overlap. A loop without unrolling waits
+for its loads in every group of `UNROLLED_BY_COMPILER` iterations.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from autosched.measure.simulated.operations import ARITHMETIC_LATENCY, priced
 from autosched.measure.simulated.sampling import share_of_steps
 
 UNROLLED_BY_COMPILER = 4
-"""Iterations of an innermost loop of known length that the compiler puts together where nothing tells it to unroll."""
+"""Iterations of an innermost loop of known length that the compiler unrolls by default."""
 
 _GLOBAL, _SHARED = 500.0, 30.0
-"""Cycles by which chains are compared; the timing model weighs their links by what it finds out about caches."""
+"""Nominal load latencies in cycles for comparing chains; the timing model weighs loads by their cache hits."""
 
 _Time = tuple[float, float, float, float]
-"""Cycles altogether, then the links of the chain: cycles of arithmetic, loads from global and from shared memory."""
+"""Total cycles, then the parts of the chain: cycles of arithmetic, loads from global and from shared memory."""
 _START: _Time = (0.0, 0.0, 0.0, 0.0)
 _Place = tuple[str, str]
 
 
 def phase_chains(body: Sequence[Stmt]) -> list[dict[str, float]]:
-    """Return the chain of each phase of a kernel body, as the fields of `work.Phase` that describe it."""
+    """Return the chain of each phase of a kernel body, as fields of `work.Phase`."""
     phases = _Phases()
     phases.visit(body, 1)
     found = phases.ended()
@@ -60,7 +60,7 @@ def phase_chains(body: Sequence[Stmt]) -> list[dict[str, float]]:
 
 @dataclass
 class _Phases:
-    """Chains from barrier to barrier; what stands in loops around thread nests is walked once and counts often."""
+    """Chains from barrier to barrier; loops around thread nests are interpreted once, with a weight."""
 
     found: list[_Time] = field(default_factory=lambda: [_START])
     walker: _Walker = field(default_factory=lambda: _Walker())
@@ -114,9 +114,9 @@ def _between(earlier: _Time, later: _Time) -> _Time:
 
 @dataclass
 class _Walker:
-    """``ready`` says when names can be used, ``registers`` when elements of per-thread arrays can.
+    """Interpreter of dependences: ``ready`` times of names, and ``registers`` times of elements of per-thread arrays.
 
-    Elements are told apart by their index, which has ``variables``; an empty index stands for all of an array.
+    Elements are distinguished by their index over ``variables``; an empty index means the whole array.
     """
 
     ready: dict[str, _Time] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class _Walker:
             self.registers[buffer.name, ""] = max(at, self.registers.get((buffer.name, ""), _START))
 
     def _shuffle(self, s: WarpReduce, start: _Time) -> None:
-        """Let an element go from lane to lane, each time combined with what is there."""
+        """Add the steps of a butterfly reduction of an element."""
         own = BufferRead(s.buffer, s.index, s.load_site)
         other = VarRef("", s.buffer.dtype)
         step = self._value(Op(s.op, (other, other), s.buffer.dtype), _START)[0] + SHUFFLE_CYCLES
@@ -177,10 +177,10 @@ class _Walker:
         self._store(s.buffer, s.index, at, start)
 
     def _loop(self, s: For, start: _Time) -> None:
-        """Walk the body as its first iteration runs, then as the others do.
+        """Interpret the body for its first iteration, then for a later one.
 
-        The first one waits for what is computed before the loop; the others find it there, and wait for what comes from
-        one iteration to the next. Groups of iterations that stand together in the text load together.
+        The first iteration waits for values from before the loop; later ones wait only for loop-carried values. Loads
+        of iterations that are unrolled together overlap.
         """
         outside, before, ready = self.end, dict(self.registers), self.ready
         first = self._iteration(s, start)
@@ -205,15 +205,15 @@ class _Walker:
         self.end = max(outside, last)
 
     def _iteration(self, s: For, start: _Time) -> _Time:
-        """Walk a loop's body and return when it is done."""
+        """Interpret a loop's body and return its end time."""
         self.end = start
         self.statements(s.body, start)
         return self.end
 
     def _carried(self, s: For, start: _Time, one: _Time, written: Sequence[_Place]) -> _Time:
-        """Return by how much the next iteration ends later than the one just walked, because it waits for it.
+        """Return the delay of the next iteration by loop-carried dependences on the current one.
 
-        An element of a per-thread array whose index has the loop's variable is another one in the next iteration.
+        An element of a per-thread array with the loop variable in its index differs in the next iteration.
         """
         same = {p for p in self.registers if p[1] and s.name not in self.variables[p]}
         if s.extent == 1 or not same.intersection(written):
@@ -247,7 +247,7 @@ class _Walker:
         return max(start, known)
 
     def _index(self, e: ix.Index, start: _Time) -> _Time:
-        """Return when an index is known: at once, unless it depends on data."""
+        """Return the ready time of an index: 0, unless it depends on data."""
         at = start
         for t in ix.atoms(e):
             if isinstance(t, ix.LoopVar):

@@ -1,4 +1,4 @@
-"""What a compiler makes of a kernel before counting: unrolled loops written out, equal values computed once."""
+"""Compiler optimisations before counting: unrolling and common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from autosched.measure.simulated.plain import with_vectors, without_vectors
 from autosched.measure.simulated.registers import with_values_for_registers
 
 MOST_INSTRUCTIONS = 300
-"""Operations up to which a loop that nothing tells to unroll is unrolled all the same: the threshold of LLVM, on which
-NVRTC is built, at its highest level (``UnrollThreshold`` of its loop unrolling pass)."""
+"""Operations up to which the compiler unrolls a loop by default: the threshold of LLVM, on which NVRTC is built, at its
+highest level (``UnrollThreshold`` of its loop unrolling pass)."""
 MOST_WRITTEN = 1 << 12
-"""Operations up to which loops are written out; beyond them to count would take longer than it is worth."""
+"""Most operations of unrolled code for counting, which limits its time."""
 
 
 def compiled_form(kernel: KernelIR) -> KernelIR:
-    """Return a kernel whose unrolled loops are written out.
+    """Return a kernel with its unrolled loops as straight-line code.
 
-    Loops of which no straight code can be made stay.
+    Loops without a straight-line form are kept.
     """
     return replace(kernel, body=_Writer(Namer(kernel_names(kernel))).statements(kernel.body))
 
@@ -57,15 +57,15 @@ class _Writer:
         return (s,)
 
     def _nest(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Return what threads run: as one straight piece if it is one, so that loops beside each other share values."""
+        """Return a thread nest's statements, as one straight-line piece if possible, so that loops share values."""
         unrolled = tuple(_with_roles(s) if isinstance(s, For) and s.role is not LoopRole.THREAD else s for s in body)
         written = self._straight(unrolled)
         return self.statements(unrolled) if written is None else written
 
     def _straight(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
-        """Return statements written out; None where other loops are in them.
+        """Return statements as straight-line code; None if they contain other loops.
 
-        None also where there are guards, out of which no load is moved, so that points share none.
+        None also for guards, out of which no load is moved, so that points share no loads.
         """
         if any(isinstance(s, If) for s in walk(body)) or _size(body) > MOST_WRITTEN:
             return None
@@ -77,7 +77,7 @@ class _Writer:
 
 
 def _with_roles(loop: For) -> For:
-    """Return a loop with everything unrolled, itself and inside, that the compiler unrolls."""
+    """Return a loop with the unrolling of the compiler applied to it and its inner loops."""
     body = tuple(_with_roles(s) if isinstance(s, For) else s for s in loop.body)
     found = replace(loop, body=body)
     innermost = all(s.role is LoopRole.UNROLLED for s in walk(body) if isinstance(s, For))
@@ -86,7 +86,7 @@ def _with_roles(loop: For) -> For:
 
 
 def _size(body: Sequence[Stmt]) -> int:
-    """Return the operations of statements, those in unrolled loops as often as they run."""
+    """Return the operations of statements, multiplied by the iterations of unrolled loops."""
     total = 0
     for s in body:
         if isinstance(s, For):

@@ -1,4 +1,4 @@
-"""Where a statement stands: the lanes that come there, and how often."""
+"""Execution context of a statement: its active lanes and number of executions."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from autosched.measure.simulated.sampling import Rows
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """Where a statement stands.
+    """Execution context of a statement.
 
     Attributes:
-        rows: Warps that are executed.
-        active: Lanes that come here, ``[loops, innermost first..., rows, 32]``.
+        rows: Executed warps.
+        active: Active lanes, ``[loops, innermost first..., rows, 32]``.
         iterations: Executed iterations of each enclosing loop, innermost first.
-        scale: Iterations that each executed one stands for.
-        copies: How often the unrolled text has the statement.
-        warps: How often warps come here, each weighted by the warps it stands for.
+        scale: Iterations per executed iteration.
+        copies: Copies of the statement in the unrolled text.
+        warps: Executions by warps, weighted by the represented warps.
         loops: Loops that were not executed in full.
         frame: The innermost loop body.
     """
@@ -44,15 +44,15 @@ class Context:
         return cls(rows, rows.active, (), 1.0, 1.0, warps, (), Frame(0, warps, 1.0))
 
     def guarded(self, active: NDArray[np.bool_]) -> Context:
-        """Return the context inside a guard that lets some lanes through."""
+        """Return the context inside a guard with its active lanes."""
         return self._with(active, self.iterations, self.scale, self.copies, self.loops, self.frame)
 
     def in_some_steps(self, executed: NDArray[np.bool_], share: float) -> Context:
-        """Return the context inside a branch that the block takes in some iterations of a loop that it walks.
+        """Return the context inside a block-uniform branch that is taken in some iterations of a loop.
 
         Args:
-            executed: Those of the executed iterations that take it.
-            share: Of all iterations, how many do.
+            executed: Executed iterations that take it.
+            share: Share of all iterations that take it.
         """
         among = float(np.mean(executed))
         active = self.active & executed if among else self.active
@@ -64,7 +64,7 @@ class Context:
         return self._with(active, self.iterations, self.scale, self.copies, self.loops, None)
 
     def loop(self, extent: int, executed: int, *, unrolled: bool) -> Context:
-        """Return the context inside a loop, of which so many iterations are executed."""
+        """Return the context inside a loop with a number of executed iterations."""
         loops = self.loops
         if executed < extent:
             loops = (*loops, Sampled(-(len(self.iterations) + 3), extent, executed))
@@ -74,7 +74,7 @@ class Context:
         )
 
     def total(self, counts: NDArray[Any]) -> float:
-        """Return counts of requests, ``[loops..., rows]``, summed over the iterations and rows they stand for."""
+        """Return counts of requests, ``[loops..., rows]``, summed over the represented iterations and rows."""
         return _total(self.rows, counts, self.iterations) * self.scale
 
     def _with(

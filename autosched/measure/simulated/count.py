@@ -1,4 +1,4 @@
-"""Counts what a kernel does, from its IR alone, by running the address arithmetic of a few blocks."""
+"""Count instructions and accesses of a kernel from its IR, by evaluating the address arithmetic of a few blocks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def as_printed(kernel: KernelIR) -> KernelIR:
 def count_sites(
     kernel: KernelIR, blocks: Sequence[Sequence[int]], scalars: Mapping[str, Any] | None = None
 ) -> SiteCounts:
-    """Count the accesses of all threads of some blocks, as the traced emulator does.
+    """Count the accesses of all threads of some blocks, as in the traced emulator.
 
     Args:
         kernel: The kernel.
@@ -67,12 +67,12 @@ def count_sites(
 def count_kernel(
     kernel: KernelIR, scalars: Mapping[str, Any] | None = None, limits: Limits | None = None
 ) -> KernelWork:
-    """Count what a kernel does, from a few blocks and iterations that stand for all.
+    """Count the work of a kernel from a sample of blocks and iterations.
 
     Args:
         kernel: The kernel.
-        scalars: Values of its parameters; those that are missing count as 1.
-        limits: How much is executed.
+        scalars: Values of its parameters; missing ones are 1.
+        limits: Limits of the sample.
     """
     kernel, limits = compiled_form(as_printed(kernel)), limits or Limits()
     rows = representative_rows(kernel, limits)
@@ -102,7 +102,7 @@ def count_kernel(
 
 
 def _bodies(kernel: KernelIR, rows: Rows) -> list[tuple[Rows, tuple[Stmt, ...]]]:
-    """Return the bodies of a kernel with the rows that run them."""
+    """Return the bodies of a kernel with their rows."""
     split = uniform_branch(kernel)
     if split is None:
         return [(rows, kernel.body)]
@@ -117,7 +117,7 @@ def _bodies(kernel: KernelIR, rows: Rows) -> list[tuple[Rows, tuple[Stmt, ...]]]
 def _buffers(
     kernel: KernelIR, footprints: Sequence[tuple[Footprints, Rows]], load_sectors: Mapping[str, float]
 ) -> tuple[BufferWork, ...]:
-    """Return the work on each array, as the middle block sees it."""
+    """Return the work on each array, from the middle block."""
     found, rows = next((f, r) for f, r in footprints if (r.block == MIDDLE).any())
     others = [f for f, _ in footprints if f is not found]
     loops = len(kernel.grid_loops)

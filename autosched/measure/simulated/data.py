@@ -1,7 +1,7 @@
-"""What memory is taken to hold: numbers in the range that is usual for their type, known at every index.
+"""Assumed contents of memory: numbers in a typical range of their type.
 
-Nothing is allocated: an element is a function of its index, so that addresses that depend on data can be worked out in
-arrays of any size. Neighbours hold similar numbers, as in images: a slow wave, and noise of a tenth of the range.
+An element is a function of its index, so that data-dependent addresses can be evaluated without allocating arrays.
+Neighbours have similar values, as in images: a slow wave, and noise of a tenth of the range.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from autosched.lang.dtypes import DType
 
 WAVE_ELEMENTS = 4093
-"""Elements over which the wave rises and falls; a prime, so that rows of an image do not repeat each other."""
+"""Period of the wave in elements; a prime, so that rows of an image differ."""
 NOISE = 0.1
 _NUMBERS = {8: 256, 16: 1024, 32: 65536, 64: 65536}
-"""Integers lie below these: bytes use all of their range, raw images ten bits."""
+"""Upper bounds of integers by bits: bytes use all of their range, raw images ten bits."""
 
 
 def virtual_data(index: NDArray[np.int64], dtype: DType) -> NDArray[Any]:
     """Return the elements at some indices, floats in [0, 1).
 
     Args:
-        index: Element indices; negative ones, of threads that a guard switches off, give some number, too.
+        index: Element indices; any value is allowed for negative ones, which guards mask off.
         dtype: Type of the elements.
     """
     phase = np.mod(index, 2 * WAVE_ELEMENTS)

@@ -11,14 +11,14 @@ Capability = tuple[int, int]
 _KIB = 1024
 
 SCHEDULERS = 4
-"""Warp schedulers of a multiprocessor, each issuing an instruction a cycle, since Maxwell."""
+"""Warp schedulers of a multiprocessor since Maxwell, each of which issues an instruction per cycle."""
 INTEGERS_AS_PRODUCTS = 1 / 3
-"""Share of integer instructions that the compiler makes multiply-adds of, which the units for single precision execute:
+"""Share of integer instructions that become multiply-adds on the units for single precision:
 414 of 1,183 in the SASS of camera_pipe, harris and unsharp under `roots` (NVRTC 13.5, sm_90)."""
 L2_PORT_BYTES = 64.0
-"""Bytes a cycle between a multiprocessor and the second-level cache (NVIDIA's A100 white paper; Jia et al. 2018)."""
+"""Bytes per cycle between a multiprocessor and the second-level cache (NVIDIA's A100 white paper; Jia et al. 2018)."""
 L2_BYTES_PER_SM = 18.0
-"""Bytes a cycle of the second-level cache for each multiprocessor where nothing better is known: Jia et al. 2018 and
+"""Default bytes per cycle of the second-level cache for each multiprocessor: Jia et al. 2018 and
 2019 measured 18 (V100), 20 (P100) and 20 (T4)."""
 _L2_BYTES_PER_SM = {(8, 0): 31.0, (9, 0): 25.0}
 """65 % of the 5,120 bytes a cycle that NVIDIA's A100 white paper gives, which the H100 keeps; 65 % is what Jia et al.
@@ -26,34 +26,32 @@ measured of the V100's peak."""
 DRAM_EFFICIENCY = 0.91
 """Share of the peak that copies reach: 1,861 of 2,039 GB/s (Luo et al. 2024, H100 PCIe)."""
 L2_USABLE = 0.6
-"""Share of the second-level cache that one stream of kernels can fill. Assumed: A100 and H100 have two partitions, and
-lines read from the far one are kept in both."""
+"""Usable share of the second-level cache. Assumed: A100 and H100 have two partitions, and lines read from the far one
+are cached in both."""
 BARRIER_CYCLES = 30.0
-"""From the last warp's arrival at a barrier to the next instruction. Assumed: about a shared memory access."""
+"""Cycles from the last warp's arrival at a barrier to the next instruction. Assumed: about a shared memory access."""
 BLOCK_START_CYCLES = 200.0
-"""From the end of a block to the first instruction of the one in its place. Assumed."""
+"""Cycles from the end of a block to the first instruction of its successor. Assumed."""
 KERNEL_SECONDS = 1.3e-6
-"""Of a kernel with nothing to do: dispatch, first fetch of instructions and constants, draining. Assumed."""
+"""Time of an empty kernel: dispatch, first fetch of instructions and constants, draining. Assumed."""
 GAP_SECONDS = 0.9e-6
-"""Between kernels launched back to back on one stream: 3.8 us a kernel of 2.9 us (Gray, NVIDIA, "Getting Started with
-CUDA Graphs", 2019)."""
+"""Time between kernels launched back to back on one stream: 3.8 us per kernel of 2.9 us (Gray, NVIDIA, "Getting Started
+with CUDA Graphs", 2019)."""
 SHUFFLE_CYCLES = 24.0
-"""From a lane's value to its use by another one. Assumed: a few cycles less than a load from shared memory, along whose
-way it goes; a multiprocessor does as many at a time (32 lanes a cycle: CUDA C++ Programming Guide, "Arithmetic
-Instructions")."""
+"""Latency of a shuffle. Assumed: a few cycles less than a load from shared memory, whose data path it uses with
+the same throughput (32 lanes per cycle: CUDA C++ Programming Guide, "Arithmetic Instructions")."""
 FLOAT_TURNS = 2
-"""Passes of shared memory for each turn of a floating-point atomic: there is none in hardware, so one loads and swaps
-until nobody came between."""
+"""Passes of shared memory per conflicting lane of a floating-point atomic, which is a compare-and-swap loop."""
 ATOMICS_PER_SM = 0.5
-"""Atomic operations on global memory a cycle for each multiprocessor, of the whole device. Assumed: each slice of the
-second-level cache does one a cycle, and there are about half as many as multiprocessors."""
+"""Atomic operations on global memory per cycle and multiprocessor. Assumed: each slice of the second-level cache does
+one per cycle, and there are about half as many slices as multiprocessors."""
 NOISE = 0.02
 """Standard deviation of the simulated measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Cycles from a load to the use of its result, by where it is found."""
+    """Cycles from a load to the use of its result, by memory level."""
 
     l1: float
     shared: float
@@ -62,7 +60,7 @@ class Latencies:
 
 
 _LATENCIES: dict[Capability, Latencies] = {
-    (6, 0): Latencies(82, 24, 234, 500),  # Jia et al. 2018, P100; DRAM after Mei and Chu 2017, as no later work has it
+    (6, 0): Latencies(82, 24, 234, 500),  # Jia et al. 2018, P100; DRAM after Mei and Chu 2017
     (6, 1): Latencies(82, 23, 216, 500),
     (7, 0): Latencies(28, 19, 193, 400),  # Jia et al. 2018, V100
     (7, 2): Latencies(28, 19, 193, 400),
@@ -78,7 +76,7 @@ _L1_KIB = {(6, 0): 24, (6, 1): 48, (7, 0): 128, (7, 2): 128, (7, 5): 96, (8, 0):
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Threads a multiprocessor serves in a cycle, by unit (CUDA C++ Programming Guide, "Arithmetic Instructions")."""
+    """Threads per cycle of a multiprocessor, by unit (CUDA C++ Programming Guide, "Arithmetic Instructions")."""
 
     fp32: int
     integer: int
@@ -100,18 +98,18 @@ _UNITS: dict[Capability, Units] = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A target with what the simulation adds to it.
+    """A target with the simulation's rates and latencies.
 
     Attributes:
         target: Limits and public rates.
-        clock_hz: Cycles a second.
-        fp32: Warp instructions a cycle that a multiprocessor's units for single precision take.
+        clock_hz: Cycles per second.
+        fp32: Warp instructions per cycle of a multiprocessor's units for single precision.
         fp64: The same for double precision.
         integer: Integers, comparisons, conversions.
         special: Reciprocals and elementary functions.
         latencies: Of loads, in cycles.
-        l1_bytes: First-level cache, with what of it is shared memory if ``unified``.
-        unified: Whether shared memory is taken from the first-level cache.
+        l1_bytes: First-level cache, including shared memory if ``unified``.
+        unified: Whether shared memory is part of the first-level cache.
         l2_bytes_per_cycle: Bandwidth of the second-level cache, of the whole device.
         dram_bytes_per_cycle: Bandwidth of global memory.
     """
@@ -130,12 +128,12 @@ class Device:
 
     @property
     def l2_capacity(self) -> float:
-        """Bytes that the second-level cache keeps."""
+        """Usable bytes of the second-level cache."""
         return L2_USABLE * self.target.l2_bytes
 
     @classmethod
     def of(cls, target: Target) -> Device:
-        """Return the device that a target describes.
+        """Return the device of a target.
 
         Raises:
             InputError: The target is no GPU.

@@ -1,7 +1,7 @@
 """Values of kernel IR for many threads at once: integers for addresses and guards, data where these depend on it.
 
-Arrays have shape ``[iterations of each enclosing loop, innermost first, rows, 32]``; an axis along which nothing varies
-has length 1 or is absent. Bindings are evaluated when they are asked for: most values decide no address.
+Arrays have shape ``[iterations of each enclosing loop, innermost first, rows, 32]``; a constant axis has length 1 or is
+absent. Bindings are evaluated lazily: most values do not affect addresses.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _ATOMS = {"min": np.minimum, "max": np.maximum, "prod": np.multiply}
 
 
 class Evaluator:
-    """Evaluates indices and values in the scope of the statements walked so far.
+    """Evaluates indices and values in the scope of the interpreted statements.
 
     Args:
-        scalars: Values of the kernel's scalar parameters; those that are missing count as 1.
+        scalars: Values of the kernel's scalar parameters; missing ones are 1.
     """
 
     def __init__(self, scalars: Mapping[str, Any]) -> None:
@@ -52,13 +52,13 @@ class Evaluator:
         self._known: dict[Any, Lanes] = {}
 
     def bind_loop(self, name: str, at: Lanes) -> None:
-        """Give a loop variable its values; what was worked out with others is forgotten."""
+        """Bind a loop variable to its values, and drop cached results of earlier ones."""
         if name in self._loops or self._indices.pop(name, None) is not None:
             self._known.clear()
         self._loops[name] = at
 
     def bind_index(self, name: str, index: ix.Index) -> None:
-        """Bind the name of an integer; what was worked out with another one is forgotten."""
+        """Bind the name of an integer, and drop cached results of an earlier one."""
         if name in self._indices or self._loops.pop(name, None) is not None:
             self._known.clear()
         self._indices[name] = index
@@ -68,7 +68,7 @@ class Evaluator:
         self._values[name] = value
 
     def bind_vector(self, s: LetVector) -> None:
-        """Bind the name of several elements that are read at once."""
+        """Bind the name of a vector load."""
         self._vectors[s.name] = s
 
     def index(self, e: ix.Index) -> Lanes:
@@ -113,7 +113,7 @@ class Evaluator:
         return _ATOMS[t.kind](args[0], args[1])
 
     def value(self, v: Value) -> Any:
-        """Return a value, as NumPy holds its type."""
+        """Return a value in its NumPy type."""
         match v:
             case ConstValue():
                 return np.asarray(v.value).astype(v.dtype.numpy)
@@ -144,7 +144,7 @@ class Evaluator:
 
 
 def _applied(v: Op, args: list[Any]) -> Any:
-    """Return the result of an operation, with the meaning that the reference gives it."""
+    """Return the result of an operation, with the reference's semantics."""
     operand = v.args[0].dtype
     match v.name:
         case "cast":
@@ -171,6 +171,6 @@ def _called(name: str, dtype: DType, args: list[Any]) -> Any:
 
 
 def lanes_of(value: Lanes) -> NDArray[np.int64]:
-    """Return an index as an array whose last axis are lanes."""
+    """Return an index as an array with lanes on the last axis."""
     found = np.asarray(value, np.int64)
     return found.reshape(1, 1) if found.ndim == 0 else found

@@ -1,4 +1,4 @@
-"""Distinct memory that blocks touch: what the caches can keep, and what blocks share."""
+"""Distinct memory of blocks: the working set of caches, and the overlap between blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosched.measure.simulated.transactions import SECTOR_BYTES
 from autosched.measure.simulated.work import BufferWork
 
 MOST_ELEMENTS = 1 << 18
-"""Elements enumerated for one access; beyond them, sectors take the place of elements."""
+"""Most elements enumerated for one access; larger accesses are counted in sectors."""
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -23,12 +23,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A loop of which a stretch of iterations was executed.
+    """A loop with a sample of consecutive iterations.
 
     Attributes:
-        axis: Of arrays over lanes, counted from the end.
-        extent: Its iterations.
-        executed: Of these.
+        axis: Axis of arrays over lanes, counted from the end.
+        extent: Number of iterations.
+        executed: Number of executed iterations.
     """
 
     axis: int
@@ -42,9 +42,9 @@ class Access:
 
     Attributes:
         base: Their common index, over lanes.
-        active: The lanes that take part.
+        active: The active lanes.
         loops: Loops that were not executed in full.
-        offsets: The constants, for vectors those of all elements.
+        offsets: The constants, for all elements of vectors.
     """
 
     base: Numbers
@@ -53,12 +53,12 @@ class Access:
     offsets: set[int] = field(default_factory=set)
 
     def sectors(self, size: int, rows: Mask, first_of: int | None = None) -> Numbers:
-        """Return the different sectors that some rows touch.
+        """Return the distinct sectors of some rows.
 
         Args:
             size: Bytes of an element.
             rows: The rows.
-            first_of: Axis of a loop of which only the first iteration is wanted.
+            first_of: Axis of a loop that is restricted to its first iteration.
         """
         base, active = np.broadcast_arrays(self.base, self.active)
         if first_of is not None and base.ndim >= -first_of:
@@ -72,7 +72,7 @@ class Access:
         return np.unique((elements[:, None] + offsets) // a_sector)
 
     def growth(self, size: int, rows: Mask) -> float:
-        """Return by what the sectors of all iterations exceed those of the executed ones."""
+        """Return the ratio of the sectors of all iterations to those of the executed ones."""
         growth = 1.0
         for loop in self.loops:
             all_of, one = len(self.sectors(size, rows)), len(self.sectors(size, rows, loop.axis))
@@ -92,13 +92,13 @@ class Access:
 
 @dataclass
 class Footprints:
-    """What a kernel body touches in global memory."""
+    """Footprints of a kernel body in global memory."""
 
     loads: dict[str, dict[Any, Access]] = field(default_factory=dict)
     stores: dict[str, dict[Any, Access]] = field(default_factory=dict)
 
     def note(self, buffer: Buffer, key: Any, access: Access, offsets: Sequence[int], *, store: bool) -> None:
-        """Take over an access; those with equal keys differ by their constants alone."""
+        """Add an access; accesses with equal keys differ only by their constants."""
         of_buffer = (self.stores if store else self.loads).setdefault(buffer.name, {})
         of_buffer.setdefault(key, access).offsets.update(offsets)
 
@@ -110,14 +110,14 @@ class Footprints:
     def buffer_work(
         self, buffer: Buffer, rows: Rows, loops: int, load_sectors: float, others: Sequence[Footprints] = ()
     ) -> BufferWork:
-        """Return what blocks do with a buffer.
+        """Return the work of blocks on a buffer.
 
         Args:
             buffer: The buffer.
-            rows: The rows that were executed, the middle block among them.
-            loops: Loops over blocks; the neighbour of the middle block in each of them may be among the rows.
-            load_sectors: Sectors that a block's loads touch.
-            others: Footprints of bodies that other blocks run.
+            rows: The executed rows, with the middle block.
+            loops: Loops over blocks; rows may include the middle block's neighbour in each of them.
+            load_sectors: Sectors of a block's loads.
+            others: Footprints of the bodies of other blocks.
         """
         size = buffer.dtype.bytes_
         middle = rows.block == MIDDLE
@@ -136,7 +136,7 @@ class Footprints:
 
 
 def _touched(accesses: Sequence[Access], size: int, rows: Mask) -> tuple[float, float]:
-    """Return the bytes of the sectors that a block touches, and those of the executed iterations alone."""
+    """Return the bytes of a block's sectors, for all and for the executed iterations."""
     if not accesses:
         return 0.0, 0.0
     each = [a.sectors(size, rows) for a in accesses]
@@ -147,7 +147,7 @@ def _touched(accesses: Sequence[Access], size: int, rows: Mask) -> tuple[float, 
 
 
 def _fresh(accesses: Sequence[Access], size: int, block: Mask, before: Mask) -> float:
-    """Return the share of a block's sectors that another one does not touch."""
+    """Return the share of a block's sectors that another block does not touch."""
     if not accesses or not before.any():
         return 1.0
     own = np.unique(np.concatenate([a.sectors(size, block) for a in accesses]))

@@ -1,7 +1,7 @@
-"""Instructions of index arithmetic, each computed once, in the outermost loop where what it needs is known.
+"""Instructions of index arithmetic, each hoisted to the outermost loop with all of its operands.
 
-Compilers fold what an unrolled loop adds to an index into constants of the instructions that use it; what it has in
-common with the other iterations is computed once, outside.
+Compilers fold the constant offsets of unrolled iterations into the instructions; the common part is computed once,
+outside of the loop.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from autosched.lower.ir import Buffer, LoopRole
 
 _DIVIDE = 4.0
 _DIVIDE_SIGNED = 6.0
-"""Instructions of a floor division by a constant that is no power of two (see `operations`)."""
+"""Instructions of a floor division by a constant other than a power of two (see `operations`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """A loop body, or a nest of threads: code that is executed as one.
+    """A loop body or a thread nest.
 
     Attributes:
         depth: Loops around it.
-        executions: How often warps run it, each weighted by the warps it stands for.
-        copies: How often the unrolled text has it.
+        executions: Executions by warps, weighted by the represented warps.
+        copies: Copies in the unrolled text.
     """
 
     depth: int
@@ -49,7 +49,7 @@ class IndexCosts:
     _root: Frame = field(default_factory=lambda: Frame(-1, 0.0, 1.0))
 
     def enter(self, name: str, frame: Frame, role: LoopRole) -> None:
-        """Begin a loop; its variable is known in ``frame``."""
+        """Begin a loop, whose variable is defined in ``frame``."""
         self._frames[name] = frame
         if role is LoopRole.UNROLLED:
             self._free.add(name)
@@ -57,7 +57,7 @@ class IndexCosts:
             self._free.discard(name)
 
     def begin(self, frame: Frame) -> None:
-        """Begin a nest of threads: what depends on blocks alone is computed there."""
+        """Begin a thread nest, which computes block-uniform indices."""
         self._root = frame
         self._charged.clear()
 
@@ -67,14 +67,14 @@ class IndexCosts:
         self._free.discard(name)
 
     def address(self, buffer: Buffer, e: ix.Index, here: Frame) -> None:
-        """Count an address: a base for all accesses that differ by a constant, which the instruction holds."""
+        """Count an address: one base for all accesses that differ by a constant, which is an immediate operand."""
         frame = self.charge(e, here)
         linear = ix.sub(e, e.const) if isinstance(e, ix.Affine) else 0
         if isinstance(linear, ix.Affine):
             self._add(f"{buffer.name}[{linear.key}]", 1.0, frame)
 
     def charge(self, e: ix.Index, here: Frame) -> Frame:
-        """Count an index where it is not counted yet, and return where it is known.
+        """Count an index once, and return the frame that defines it.
 
         Args:
             e: The index.
@@ -106,7 +106,7 @@ class IndexCosts:
         for a in t.args:
             known = self.charge(a, here)
             frame = known if known.depth > frame.depth else frame
-            for inner in ix.terms_of(a):  # what an unrolled loop adds does not fold into a clamp or a quotient
+            for inner in ix.terms_of(a):  # offsets of unrolled iterations do not fold into a clamp or a quotient
                 if isinstance(inner[0], ix.LoopVar) and inner[0].name in self._free:
                     loop = self._frames[inner[0].name]
                     frame = loop if loop.depth > frame.depth else frame

@@ -1,7 +1,7 @@
-"""What operations cost in instructions of the device, by the unit that executes them, and how long they take.
+"""Costs of operations in device instructions by unit, and their latencies.
 
-Instructions of compound operations were counted in the SASS that NVRTC 13.5 makes for sm_90 of a kernel that does
-nothing else (``scripts/sass/costs.py``), along the way that ordinary operands go.
+Instructions of compound operations are those of the SASS of NVRTC 13.5 for sm_90, in a kernel of one operation
+(``scripts/sass/costs.py``), on the path of ordinary operands.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autosched.lang.expr import COMPARISONS
 from autosched.lower.ir import ConstValue, Op, Value
 
 ARITHMETIC_LATENCY = 4.0
-"""Cycles from an addition or product to the next that depends on it (Jia et al. 2018, Volta; the same since)."""
+"""Latency of an addition or product in cycles (Jia et al. 2018, Volta; the same since)."""
 DOUBLE_LATENCY = 8.0
 """The same in double precision (Jia et al. 2018)."""
 SPECIAL_LATENCY = 18.0
@@ -23,7 +23,7 @@ SPECIAL_LATENCY = 18.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Instructions of one operation by unit, and cycles until its result can be used."""
+    """Instructions of one operation by unit, and its latency in cycles."""
 
     fp32: float = 0.0
     fp64: float = 0.0
@@ -44,7 +44,7 @@ _DOUBLE = Cost(fp64=1, latency=DOUBLE_LATENCY)
 
 
 def _compound(fp32: float, integer: float, special: float) -> Cost:
-    """Return a function of single precision whose instructions depend on each other one by one, mostly."""
+    """Return the cost of a single-precision function of mostly dependent instructions."""
     latency = ARITHMETIC_LATENCY * 0.75 * (fp32 + integer) + (SPECIAL_LATENCY + ARITHMETIC_LATENCY) * special
     return Cost(fp32=fp32, integer=integer, special=special, latency=latency)
 
@@ -66,34 +66,34 @@ _F64_OPERATIONS = {
     "ceil": 1, "round": 1, "trunc": 1,
 }  # fmt: skip
 _INTEGER_DIVISION = 22.0
-"""Of 32 bits by a number that is not known (the CUDA C++ Programming Guide says up to 20, and rounding down)."""
+"""Instructions of a 32-bit division by a variable (CUDA C++ Programming Guide: up to 20, plus rounding down)."""
 _INTEGER_DIVISION_BY_CONSTANT = 5.0
 _COUNT_DIVISION_BY_CONSTANT = 2.0
-"""Of a number that cannot be negative, as it has fewer bits or no sign: a product and a shift."""
+"""Instructions of dividing a non-negative number of fewer or unsigned bits: a product and a shift."""
 _HASH = 8.0
 _PLAIN = frozenset({"add", "sub", "mul"})
 _EXTREMES = frozenset({"min", "max", "abs"})
 _LOW_BITS = frozenset({"add", "sub", "mul", "neg", "and", "or", "xor", "not"})
-"""Operations whose low bits depend on low bits alone."""
+"""Operations whose low result bits depend only on low operand bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A value that an operation reads; of a number in ``low`` only those bits count that a narrow integer has."""
+    """An operand; with ``low`` only the bits of a narrow integer are needed."""
 
     value: Value
     low: bool
 
 
 def priced(v: Op, *, low: bool = False) -> tuple[Cost, tuple[Operand, ...]]:
-    """Return what an operation costs by itself, and the operands that are left to be computed.
+    """Return the cost of an operation, and the operands to be computed.
 
-    A product goes into the sum that takes it in, and one instruction is left of both. Cutting a number off to 8 or 16
-    bits costs nothing where what follows does the same again.
+    A product and its sum contract to one instruction. Truncation to 8 or 16 bits is free if a later operation repeats
+    it.
 
     Args:
         v: The operation.
-        low: Whether high bits of the result do not count.
+        low: Whether only low bits of the result are needed.
     """
     if v.name == "cast" and _is_small_int(v.args[0].dtype) and _is_small_int(v.dtype):
         narrows = v.dtype.bits < v.args[0].dtype.bits
@@ -112,7 +112,7 @@ def priced(v: Op, *, low: bool = False) -> tuple[Cost, tuple[Operand, ...]]:
 
 
 def _product(v: Value, *, low: bool) -> Op | None:
-    """Return a product, behind conversions that cost nothing."""
+    """Return a product behind free conversions."""
     while isinstance(v, Op) and v.name == "cast":
         (inner,) = v.args
         narrows = v.dtype.bits < inner.dtype.bits
@@ -131,7 +131,7 @@ def _cost(v: Op) -> Cost:
     if v.name == "cast":
         return _cast(operand, v.dtype)
     if v.name == "neg":
-        return FREE if v.dtype.is_float else _INTEGER  # a sign is part of the operand that is read
+        return FREE if v.dtype.is_float else _INTEGER  # a negation is an operand modifier
     if v.name == "select":
         return Cost(integer=_words(v.dtype))
     if v.name in COMPARISONS and operand.name == "float64":
@@ -181,7 +181,7 @@ def _integer(v: Op, operand: DType) -> Cost:
 
 
 def _is_count(v: Value) -> bool:
-    """Whether an integer of 32 bits is known not to be negative: one of fewer bits without a sign, or none."""
+    """Whether a 32-bit integer is non-negative: converted from a narrower unsigned type, or unsigned."""
     while isinstance(v, Op) and v.name == "cast" and v.dtype.kind == "i" and v.dtype.bits > v.args[0].dtype.bits:
         (v,) = v.args
     return v.dtype.kind == "u"

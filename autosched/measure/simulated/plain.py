@@ -1,8 +1,8 @@
-"""Vector accesses as values and stores of one element, for passes that know no vectors, and back again.
+"""Vector accesses as scalar values and stores, for passes without vector support, and back again.
 
     a_x2 = load 2 of a at i;  v = a_x2[1]   <->   a_x2 = load_vector(a[i], 2);  v = element(a_x2, 1)
 
-So what writes loops out tells equal vector loads apart from different ones as it does with others.
+Unrolling then detects equal vector loads like any other equal values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOAD, _ELEMENT, _STORE = "load_vector", "element", "store_vector"
 
 
 def without_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Return statements in which operations of their own stand for vectors."""
+    """Return statements with vectors replaced by special operations."""
 
     def statement(s: Stmt) -> Stmt:
         match s:
@@ -52,7 +52,7 @@ def without_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 
 
 def with_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Return statements with the vectors that `without_vectors` took away."""
+    """Return statements with the vectors that `without_vectors` replaced."""
 
     def statement(s: Stmt) -> Stmt:
         match s:
@@ -74,7 +74,7 @@ def with_vectors(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
 def _rewritten(
     body: Sequence[Stmt], statement: Callable[[Stmt], Stmt], value: Callable[[Value], Value]
 ) -> tuple[Stmt, ...]:
-    """Return statements with their values mapped, operands first, and then they themselves."""
+    """Return statements with mapped values, operands first, then mapped themselves."""
 
     def one(s: Stmt) -> Stmt:
         match s:

@@ -1,9 +1,9 @@
-"""Arrays in registers of straight code: what is read there is the value that was stored, and equal values are one.
+"""Store-to-load forwarding and common subexpressions for register arrays in straight-line code.
 
     store r[0] = f(v);  w = load r[0];  store a[i] = g(w);  store r[1] = f(v);  ...
     ->  v1 = f(v);  store r[0] = v1;  store a[i] = g(v1);  store r[1] = v1;  ...
 
-A point that several iterations of an unrolled loop evaluate is then evaluated once, as compilers do.
+A common point of several unrolled iterations is then evaluated once, as by compilers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from autosched.lower.ir_queries import value_key
 
 
 def with_values_for_registers(body: Sequence[Stmt], namer: Namer) -> list[Stmt]:
-    """Return straight code in which values take the place of reads from arrays in registers.
+    """Return straight-line code with values in place of reads from register arrays.
 
     Args:
         body: Statements without loops, branches and vectors.
-        namer: Gives names that are new in the kernel.
+        namer: Generator of names that are new in the kernel.
     """
     run = _Run(namer, frozenset(s.buffer.name for s in body if isinstance(s, Store | WarpReduce)))
     for s in body:
@@ -61,7 +61,7 @@ class _Run:
                 self.written.append(s)
 
     def _bound(self, name: str, value: Value) -> Value:
-        """Return a value by the name it has, which is a new one where it is not known yet."""
+        """Return the name of a value, which is bound to a new name at first."""
         if isinstance(value, VarRef | ConstValue):
             return value
         key = value_key(value)

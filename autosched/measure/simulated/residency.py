@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at once."""
+"""Resident blocks of a kernel on a multiprocessor."""
 
 from __future__ import annotations
 

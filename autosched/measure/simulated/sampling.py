@@ -1,4 +1,4 @@
-"""Which warps of which blocks stand for a kernel: the middle block whole, and of blocks at the edges some warps.
+"""Sample of a kernel's warps: the whole middle block, and some warps of blocks at the edges.
 
 Rows are pairs of a block and a warp; arrays over lanes have shape ``[rows, 32]``.
 """
@@ -19,18 +19,18 @@ from autosched.lower.ir import CompareIndex, If, KernelIR, walk_values
 
 WARP = 32
 MIDDLE = 0
-"""Number of the middle block; from 1 on come the blocks before it in each loop, the innermost first."""
+"""Number of the middle block; numbers from 1 are the blocks before it in each loop, the innermost first."""
 OTHERS = -1
 Box = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is executed to count a kernel; None means all.
+    """Limits of the executed sample of a kernel; None means no limit.
 
     Attributes:
-        warps: Warps of a block that is not the middle one.
-        lanes: Lanes times iterations of loops that are not unrolled, at once.
+        warps: Warps of each block other than the middle one.
+        lanes: Lanes times iterations of loops without unrolling, at once.
     """
 
     warps: int | None = 4
@@ -39,13 +39,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rows:
-    """Warps that are executed.
+    """Executed warps.
 
     Attributes:
         position: Index of each row's block in each loop over blocks, by the loop's name; ``[rows, 1]``.
         thread: Thread index of each lane along x, y, z; ``[rows, 32]``.
         active: Lanes that are threads of the block.
-        weight: Warps of the grid that each row stands for; 0 for blocks that are there for what they share.
+        weight: Represented warps of the grid; 0 for blocks that only determine overlap.
         block: `MIDDLE`, the number of a neighbour of the middle block, or `OTHERS`.
     """
 
@@ -59,7 +59,7 @@ class Rows:
         return len(self.weight)
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
-        """Return some of the rows."""
+        """Return a subset of the rows."""
         x, y, z = (t[chosen] for t in self.thread)
         return replace(
             self, position={n: p[chosen] for n, p in self.position.items()}, thread=(x, y, z),
@@ -68,10 +68,7 @@ class Rows:
 
 
 def interior(kernel: KernelIR) -> Box:
-    """Return the first and last block, in each loop, of those that run the body without clamps and guards.
-
-    All blocks, where a kernel has one body.
-    """
+    """Return the first and last interior block in each loop; all blocks of a kernel with one body."""
     box = {name: (0, n - 1) for name, n in kernel.grid_loops}
     split = uniform_branch(kernel)
     if split is not None:
@@ -84,13 +81,13 @@ def interior(kernel: KernelIR) -> Box:
 
 
 def uniform_branch(kernel: KernelIR) -> If | None:
-    """Return the branch between interior and border, if a kernel has one."""
+    """Return the branch between interior and boundary, if a kernel has one."""
     first = kernel.body[0] if kernel.body else None
     return first if isinstance(first, If) and first.uniform else None
 
 
 def share_of_steps(branch: If) -> float:
-    """Return in how many of the steps that a block walks, from 0 to 1, it takes a branch: from one of them on."""
+    """Return the share of a block's steps, from 0 to 1, that take a branch which is taken from some step on."""
     match branch.condition:
         case CompareIndex(op="ge", a=ix.Affine(terms=((ix.LoopVar(lo=lo, hi=hi), 1),), const=0), b=int(first)):
             return (hi - first + 1) / (hi - lo + 1)
@@ -98,7 +95,7 @@ def share_of_steps(branch: If) -> float:
 
 
 def chosen_rows(kernel: KernelIR, blocks: Sequence[Sequence[int]]) -> Rows:
-    """Return all warps of some blocks, each with weight 1 and as one of the others.
+    """Return all warps of some blocks, each with weight 1 and block `OTHERS`.
 
     Args:
         kernel: The kernel.
@@ -109,7 +106,7 @@ def chosen_rows(kernel: KernelIR, blocks: Sequence[Sequence[int]]) -> Rows:
 
 
 def representative_rows(kernel: KernelIR, limits: Limits) -> Rows:
-    """Return warps that stand for all of a kernel's grid."""
+    """Return warps that represent the whole grid."""
     extents = [n for _, n in kernel.grid_loops]
     box = interior(kernel)
     middle = tuple((lo + hi + 1) // 2 for lo, hi in box)
@@ -130,7 +127,7 @@ def representative_rows(kernel: KernelIR, limits: Limits) -> Rows:
 
 
 def _blocks(extents: Sequence[int], box: Box) -> list[tuple[tuple[int, ...], float]]:
-    """Return blocks and how many each stands for: the middle one, one beyond each end of each loop, first and last."""
+    """Return blocks with their weights: the middle one, one beyond each end of each loop, first and last."""
     levels = [_levels(n, lo, hi) for n, (lo, hi) in zip(extents, box, strict=True)]
     middle = tuple((lo + hi + 1) // 2 for lo, hi in box)
     first, last = tuple(0 for _ in extents), tuple(n - 1 for n in extents)
@@ -149,8 +146,8 @@ def _blocks(extents: Sequence[int], box: Box) -> list[tuple[tuple[int, ...], flo
 
 
 def _levels(extent: int, lo: int, hi: int) -> list[tuple[int, int]]:
-    """Return positions in one loop and how many each stands for: below the interior, in its middle, above it."""
-    below, above = max(lo, 1), max(extent - 1 - hi, 1)  # the first and the last may differ even where guards do not
+    """Return positions in one loop with their weights: below the interior, in its middle, above it."""
+    below, above = max(lo, 1), max(extent - 1 - hi, 1)  # the first and the last may differ even without guards
     middle = (lo + hi + 1) // 2
     if extent <= 2 or below + above >= extent:
         below, above = middle, extent - 1 - middle
@@ -161,7 +158,7 @@ def _levels(extent: int, lo: int, hi: int) -> list[tuple[int, int]]:
 
 
 def _few_warps(warps: int, limit: int | None) -> list[tuple[int, float]]:
-    """Return warps of a block and how many each stands for; the first and the last stand for themselves."""
+    """Return warps of a block with their weights; the first and the last have weight 1."""
     if limit is None or warps <= limit:
         return [(w, 1.0) for w in range(warps)]
     inner = [1 + (warps - 2) * (2 * k + 1) // (2 * (limit - 2)) for k in range(limit - 2)]

@@ -1,4 +1,4 @@
-"""The simulated device: how long a schedule takes, from its code and not from features."""
+"""The simulated device: the time of a schedule from its code, without features."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from autosched.schedule.types import Schedule
 from autosched.target import Target
 
 MOST_COUNTED = 1 << 14
-"""Kernels whose counts a process remembers, some kilobytes each."""
+"""Most kernels whose counts a process caches, some kilobytes each."""
 _COUNTED: dict[bytes, KernelWork] = {}
 
 
@@ -39,11 +39,11 @@ class KernelBreakdown:
 
     Attributes:
         name: The kernel.
-        work: What was counted.
+        work: Its counts.
         resources: Registers, stack and spills, from ptxas.
         resident_blocks: Blocks on a multiprocessor at once.
         traffic: Bytes moved between the levels of memory.
-        time: Where its time goes, before noise.
+        time: Parts of its time, before noise.
     """
 
     name: str
@@ -59,12 +59,12 @@ class Simulated:
     """A simulated measurement.
 
     Attributes:
-        seconds: Of the pipeline, its launches back to back.
-        kernel_seconds: Of each kernel, in launch order; their sum is ``seconds``.
-        registers: Of a thread, for each kernel.
-        spill_bytes: That a thread's code stores and loads, for each kernel.
+        seconds: Time of the pipeline, launched back to back.
+        kernel_seconds: Time of each kernel, in launch order; their sum is ``seconds``.
+        registers: Registers per thread of each kernel.
+        spill_bytes: Spilled bytes per thread of each kernel.
         noise: Factor on all times.
-        kernels: Where the time goes.
+        kernels: Breakdown of the time.
     """
 
     seconds: float
@@ -79,26 +79,25 @@ def simulate(
     bound: BoundPipeline, schedule: Schedule, target: Target, *, seed: int = 0, program: Program | None = None,
     printed: Sequence[CudaKernel] | None = None,
 ) -> Simulated:  # fmt: skip
-    """Return how long a schedule would take on a GPU that this machine need not have.
+    """Return the simulated time of a schedule on a GPU, which this machine need not have.
 
-    The kernels are compiled by NVRTC for what ptxas allocates, or taken from the on-disk cache; see
-    docs/explanation/simulated-device.md for the model and the sources of its constants. Kernels of equal text are
-    counted once a process.
+    NVRTC compiles the kernels for the resources from ptxas, through the on-disk cache. The model and the sources of its
+    constants are in docs/explanation/simulated-device.md. Each process counts kernels of equal text once.
 
     Args:
         bound: The pipeline with its shapes.
         schedule: A legal schedule of it.
         target: The GPU.
-        seed: Of the noise, together with the schedule and the target's name.
-        program: The schedule lowered, if it is at hand.
-        printed: The CUDA C of its kernels, likewise.
+        seed: Seed of the noise, together with the schedule and the target's name.
+        program: The lowered schedule, if available.
+        printed: The CUDA C of its kernels, if available.
 
     Returns:
-        Times and where they come from.
+        Times with their breakdown.
 
     Raises:
         InputError: The target is no GPU.
-        CompileError: NVRTC is missing, or does not know the target's architecture.
+        CompileError: NVRTC is missing, or does not support the target's architecture.
         LaunchError: A kernel does not fit the target.
     """
     bound = apply_rewrites(bound, schedule)
@@ -133,7 +132,7 @@ def _simulated_kernel(
 
 
 def compiled_resources(printed: Sequence[CudaKernel], arch: str) -> list[KernelResources]:
-    """Return what ptxas allocates for each kernel.
+    """Return the resources of each kernel from ptxas.
 
     Raises:
         CompileError: NVRTC is missing, or refuses the architecture or a kernel.
@@ -154,9 +153,9 @@ def default_scalars(program: Program) -> dict[str, Any]:
 
 
 def count_once(kernel: KernelIR, printed: CudaKernel, scalars: Mapping[str, Any]) -> KernelWork:
-    """Return a kernel's counts; those of an equal text, for buffers of equal sizes, were worked out before.
+    """Return a kernel's counts, cached by text and buffer sizes.
 
-    They stay in this process: to count takes less time than to write a file.
+    The cache is local to the process: counting takes less time than writing a file.
     """
     named = sorted((name, float(value)) for name, value in scalars.items())
     key = hashlib.sha256(repr((printed.body, kernel.grid_loops, kernel.step_loops, named)).encode()).digest()
@@ -169,7 +168,7 @@ def count_once(kernel: KernelIR, printed: CudaKernel, scalars: Mapping[str, Any]
 
 
 def counted_kernels() -> int:
-    """Return of how many kernels this process remembers the counts."""
+    """Return the number of kernels in the cache of counts."""
     return len(_COUNTED)
 
 

@@ -1,8 +1,8 @@
-"""From counts to seconds: waves of blocks, each as long as its slowest unit or its longest chain, whichever is longer.
+"""Time from counts: waves of blocks, each limited by its slowest unit or its longest chain.
 
-An interval model after Hong and Kim (2009) and Volkov (2016): a multiprocessor that holds ``n`` blocks finishes them
-when its busiest unit has done the work of all, but not before one block has gone through its own chain of dependent
-instructions. Blocks beyond those that fit come in further waves.
+An interval model after Hong and Kim (2009) and Volkov (2016): the time of ``n`` resident blocks is that of the busiest
+unit for all of them, and at least that of one block's chain of dependent instructions. Further blocks form further
+waves.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from autosched.measure.simulated.work import KernelWork, Phase
 from autosched.runtime.compile.ptxas_log import KernelResources
 
 UNITS = ("issue", "fp32", "fp64", "integer", "special", "l1", "l2", "dram", "atomic")
-"""What can be busy; names of the parts of a time, beside ``latency`` and ``launch``."""
+"""Units, which name the parts of a time, besides ``latency`` and ``launch``."""
 CONTENTION = 4.0
-"""Norm of the times of units that work side by side: two equally busy ones take a fifth more than one. Assumed."""
+"""Norm of the times of concurrent units: two equally busy ones take a fifth more than one. Assumed."""
 KNEE = 2.0
-"""Norm of latency and throughput: where both are equal, 71 % of the throughput is reached (Volkov 2016, chapter 3:
+"""Norm of latency and throughput: if both are equal, 71 % of the throughput is reached (Volkov 2016, chapter 3:
 measured throughput bends away from both bounds there)."""
 FREE_REGISTERS = 16
-"""Registers of a thread that do not wait for loads: addresses, counters. Assumed."""
+"""Registers of a thread that are not load destinations: addresses, counters. Assumed."""
 LOCAL_TOGETHER = 8
-"""Spilled registers that are on the way together. Assumed."""
+"""Concurrent loads of spilled registers. Assumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """Where a kernel's time goes.
+    """Parts of a kernel's time.
 
     Attributes:
-        seconds: From the end of the kernel before to its own.
-        parts: Seconds that each unit would take alone, ``latency`` of the chains and ``launch``.
+        seconds: Time from the end of the previous kernel to its own end.
+        parts: Seconds of each unit alone, ``latency`` of the chains and ``launch``.
         waves: Blocks over those resident at once.
         load_latency: Cycles of a load from global memory, mean.
     """
@@ -56,7 +56,7 @@ class KernelTime:
     load_latency: float
 
     def repeated(self, launches: int) -> KernelTime:
-        """Return the time of so many launches, one after the other."""
+        """Return the time of a number of consecutive launches."""
         if launches == 1:
             return self
         parts = {name: part * launches for name, part in self.parts.items()}
@@ -69,7 +69,7 @@ class KernelTime:
 
 
 def load_latency(work: KernelWork, traffic: Traffic, device: Device) -> float:
-    """Return the mean cycles of a load: a request waits for the farthest of its sectors."""
+    """Return the mean latency of a load in cycles: a request waits for its slowest sector."""
     at = device.latencies
     each = work.total("load_sectors") / max(work.total("load_requests"), 1e-9)
     beyond_l1 = 1 - (1 - traffic.miss_l1) ** each
@@ -84,9 +84,9 @@ def kernel_time(
 
     Args:
         work: Its counts.
-        resources: What ptxas allocated.
-        resident: Blocks that a multiprocessor holds.
-        traffic: What it moves.
+        resources: Its resources from ptxas.
+        resident: Resident blocks of a multiprocessor.
+        traffic: Its memory traffic.
         device: The device.
     """
     latency = load_latency(work, traffic, device)
@@ -141,14 +141,14 @@ class _BlockPhase:
         return cls(chain, sm, chip)
 
     def alone(self, unit: str, blocks: int, sms: int) -> float:
-        """Return the cycles a unit is busy with so many blocks on the whole device."""
+        """Return the busy cycles of a unit for a number of blocks on the whole device."""
         return max(math.ceil(blocks / sms) * self.sm[unit], blocks * self.chip.get(unit, 0.0))
 
 
 def _wave(phases: list[_BlockPhase], blocks: int, sms: int) -> float:
     """Return the cycles of some blocks that are all resident at once.
 
-    Blocks on one multiprocessor fill each other's waiting; a block by itself goes from phase to phase.
+    Blocks on one multiprocessor hide each other's latency; a single block runs its phases in sequence.
     """
     each = math.ceil(blocks / sms)
     one_by_one = sum(_joined(p.chain, [p.alone(u, blocks, sms) for u in UNITS]) for p in phases)

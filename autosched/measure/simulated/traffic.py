@@ -1,4 +1,4 @@
-"""Bytes that a kernel moves between levels of memory, and what the second-level cache keeps from kernel to kernel."""
+"""Bytes between memory levels, and the state of the second-level cache between kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.runtime.compile.ptxas_log import KernelResources
 
 LOCAL_WORD_BYTES = 4
 LOCAL_REQUEST_BYTES = 128
-"""A warp's access to local memory: a word a lane, side by side."""
+"""Bytes of a warp's access to local memory: one word per lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,13 @@ class Traffic:
     """Bytes moved by one kernel.
 
     Attributes:
-        local_requests: Accesses of a block's warps to local memory: spilled registers and arrays that need an address.
-        l2_read_bytes: Read from the second-level cache by a block.
-        l2_write_bytes: Written to it by a block.
-        dram_read_bytes: Read from global memory by the kernel.
-        dram_write_bytes: Written to it.
-        miss_l1: Share of the sectors loaded that the first-level cache does not hold.
-        miss_l2: Share of them that the second-level cache does not hold either.
+        local_requests: Accesses of a block's warps to local memory: spilled registers and addressable arrays.
+        l2_read_bytes: Bytes that a block reads from the second-level cache.
+        l2_write_bytes: Bytes that a block writes to it.
+        dram_read_bytes: Bytes that the kernel reads from global memory.
+        dram_write_bytes: Bytes that the kernel writes to it.
+        miss_l1: Share of the loaded sectors that miss the first-level cache.
+        miss_l2: Share of these that miss the second-level cache too.
     """
 
     local_requests: float
@@ -41,15 +41,15 @@ class Traffic:
 
 @dataclass
 class L2State:
-    """What the second-level cache holds of each array while the kernels of a pipeline follow one another.
+    """State of the second-level cache during the kernels of a pipeline.
 
-    The caller's inputs are cold when a pipeline starts, since measurements rotate them; the scratch arrays lie at the
+    The caller's inputs are cold at the start of a pipeline, since measurements rotate them; scratch arrays have the
     same addresses in each run.
 
     Args:
-        capacity: Bytes it keeps.
-        scratch: Names of the arrays between kernels; all others are the caller's.
-        run_bytes: Bytes that all kernels of the pipeline touch.
+        capacity: Its usable bytes.
+        scratch: Names of the intermediate arrays; all other arrays are the caller's.
+        run_bytes: Distinct bytes of all kernels of the pipeline.
     """
 
     capacity: float
@@ -59,20 +59,20 @@ class L2State:
     _touched: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def share_kept(self, name: str) -> float:
-        """Return the share of an array that is still there: of the last touches of all, as many as fit."""
+        """Return the cached share of an array: the most recently touched bytes that fit."""
         if name not in self._touched:
             return 0.0
         at, kernel_bytes = self._touched[name]
         return min(max((self.capacity - (self._clock - at)) / max(kernel_bytes, 1.0), 0.0), 1.0)
 
     def share_written_back(self, name: str) -> float:
-        """Return the share of a written array that reaches DRAM: scratch that the next run overwrites may not."""
+        """Return the share of a written array that reaches DRAM: the next run overwrites cached scratch."""
         if name not in self.scratch:
             return 1.0
         return 1.0 - min(self.capacity / max(self.run_bytes, 1.0), 1.0)
 
     def advance(self, work: KernelWork) -> None:
-        """Take note of what a kernel touches."""
+        """Update the state by the accesses of a kernel."""
         touched = kernel_bytes(work)
         self._clock += touched
         for b in work.buffers:
@@ -80,34 +80,34 @@ class L2State:
 
 
 def kernel_bytes(work: KernelWork) -> float:
-    """Return the different bytes of global memory that a kernel touches."""
+    """Return the distinct bytes of global memory of a kernel."""
     return sum(max(read_bytes(b, work.grid), written_bytes(b, work.blocks)) for b in work.buffers)
 
 
 def read_bytes(b: BufferWork, grid: tuple[int, ...]) -> float:
-    """Return the different bytes that all blocks read of a buffer."""
+    """Return the distinct bytes of a buffer that all blocks read."""
     return min(_fresh_bytes(b, grid), b.span_bytes)
 
 
 def written_bytes(b: BufferWork, blocks: int) -> float:
-    """Return the different bytes that all blocks write of a buffer."""
+    """Return the distinct bytes of a buffer that all blocks write."""
     return min(b.store_bytes * blocks, b.span_bytes)
 
 
 def written_words(work: KernelWork) -> float:
-    """Return the words that a kernel writes: as many atomic operations can go on at once."""
+    """Return the distinct words that a kernel writes, which limit concurrent atomic operations."""
     return max(sum(b.span_bytes for b in work.buffers if b.store_bytes) / LOCAL_WORD_BYTES, 1.0)
 
 
 def traffic_of(work: KernelWork, resources: KernelResources, resident: int, device: Device, l2: L2State) -> Traffic:
-    """Return what a kernel moves.
+    """Return the memory traffic of a kernel.
 
     Args:
         work: Its counts.
-        resources: What ptxas allocated.
+        resources: Its resources from ptxas.
         resident: Blocks on a multiprocessor.
         device: The device.
-        l2: State of the second-level cache when it starts.
+        l2: State of the second-level cache at its start.
     """
     local = local_requests(work, resources)
     room = device.l1_bytes
@@ -138,7 +138,7 @@ def traffic_of(work: KernelWork, resources: KernelResources, resident: int, devi
 def local_requests(work: KernelWork, resources: KernelResources) -> float:
     """Return a block's accesses to local memory, in instructions of warps.
 
-    What ptxas reports is of the text; each spill runs as often as an instruction of the kernel does on average.
+    ptxas reports static counts; each spill is executed as often as the mean instruction of the kernel.
     """
     words = (resources.spill_store_bytes + resources.spill_load_bytes) / LOCAL_WORD_BYTES
     spills = words * work.repeats * work.warps
@@ -147,9 +147,9 @@ def local_requests(work: KernelWork, resources: KernelResources) -> float:
 
 
 def _with_misses(b: BufferWork, work: KernelWork, resident: int, device: Device, capacity: float) -> float:
-    """Return the bytes read where a neighbour's data has left the cache again before it is read for the second time.
+    """Return the bytes read when a neighbour's data is evicted before its reuse.
 
-    The neighbour in a loop over blocks comes one sweep of the loops inside it later, unless both are resident at once.
+    In a loop over blocks the neighbour runs one sweep of the inner loops later, unless both are resident at once.
     """
     bytes_, inside = b.load_bytes, 1
     for k, (n, fresh) in enumerate(zip(work.grid, b.fresh, strict=True)):
@@ -165,5 +165,5 @@ def _swept(b: BufferWork, grid: tuple[int, ...]) -> float:
 
 
 def _fresh_bytes(b: BufferWork, grid: tuple[int, ...]) -> float:
-    """Return the bytes that blocks read which their neighbours in these loops have not read before them."""
+    """Return the bytes that blocks read and their earlier neighbours in these loops did not."""
     return b.load_bytes * math.prod(1 + (n - 1) * f for n, f in zip(grid, b.fresh, strict=False))

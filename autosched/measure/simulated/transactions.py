@@ -19,22 +19,22 @@ _NOWHERE = np.int64(1) << 60
 
 
 def count_sectors(address: Addresses, active: Mask) -> Addresses:
-    """Return the sectors of global memory that each request touches.
+    """Return the number of global memory sectors of each request.
 
     Args:
         address: First byte of each lane's access.
-        active: Lanes that take part.
+        active: Active lanes.
     """
     return _distinct(address >> 5, active)
 
 
 def count_wavefronts(address: Addresses, active: Mask, bytes_: int) -> tuple[Addresses, Addresses]:
-    """Return the passes through shared memory of each request, and how many of them are bank conflicts.
+    """Return the wavefronts of each shared memory request, and how many of them are bank conflicts.
 
     Args:
         address: First byte of each lane's access.
-        active: Lanes that take part.
-        bytes_: Bytes of a lane's access: with more than 4, half-warps or quarters go one after another.
+        active: Active lanes.
+        bytes_: Bytes of a lane's access; above 4, half-warps or quarter-warps are processed in sequence.
     """
     at_once = LANES * WORD_BYTES // max(WORD_BYTES, bytes_)
     address, active = np.broadcast_arrays(address, active)
@@ -44,7 +44,7 @@ def count_wavefronts(address: Addresses, active: Mask, bytes_: int) -> tuple[Add
     low = np.where(taking_part, word, _NOWHERE).min(axis=-1)
     high = np.where(taking_part, word, -_NOWHERE).max(axis=-1)
     passes = (high >= low).astype(np.int64)
-    spread = high - low >= BANKS  # otherwise no two words share a bank
+    spread = high - low >= BANKS  # otherwise no two words are in one bank
     if spread.any():
         passes[spread] = _fullest_bank(word[spread], taking_part[spread])
     return passes.sum(axis=-1), np.maximum(passes - 1, 0).sum(axis=-1)
@@ -55,7 +55,7 @@ def count_turns(address: Addresses, active: Mask) -> Addresses:
 
     Args:
         address: First byte of each lane's element.
-        active: Lanes that take part.
+        active: Active lanes.
     """
     address, active = np.broadcast_arrays(address, active)
     bank = (address // WORD_BYTES % BANKS).reshape(-1, LANES)
@@ -67,18 +67,18 @@ def count_turns(address: Addresses, active: Mask) -> Addresses:
 
 
 def _distinct(key: Addresses, active: Mask) -> Addresses:
-    """Return how many different keys the active lanes have."""
+    """Return the number of distinct keys of the active lanes."""
     key, active = np.broadcast_arrays(key, active)
     ordered = key if active.all() else np.where(active, key, _NOWHERE)
     steps = np.diff(ordered, axis=-1)
     if (steps < 0).any():
         steps = np.diff(np.sort(ordered, axis=-1), axis=-1)
     different: Addresses = np.count_nonzero(steps, axis=-1) + active.any(axis=-1)
-    return different - (active.any(axis=-1) & ~active.all(axis=-1))  # the mark of idle lanes is no key
+    return different - (active.any(axis=-1) & ~active.all(axis=-1))  # the marker of idle lanes is no key
 
 
 def _fullest_bank(word: Addresses, active: Mask) -> Addresses:
-    """Return the most different words that any bank holds, for rows of lanes ``[N, lanes]``."""
+    """Return the largest number of distinct words in one bank, for rows of lanes ``[N, lanes]``."""
     ordered = np.sort(np.where(active, word, _NOWHERE), axis=-1)
     first = np.ones(ordered.shape, bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]

@@ -1,4 +1,4 @@
-"""The version of the simulated device: times of two versions are labels of two devices, not to be mixed."""
+"""The version of the simulated device; times of two versions must not be mixed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from importlib.resources import files
 from autosched.target import Target
 
 SIMULATED = "simulated:"
-"""How the sources of simulated labels begin."""
+"""Prefix of the sources of simulated labels."""
 VERSION_MARK = "@"
 EQUAL_TO: Mapping[str, frozenset[str]] = {"95f5009c": frozenset({"4ff5d312", "d089dd90", "e1d5d778"})}
-"""Versions whose times are those of a later one, by that one, for all kernels that both know: 4ff5d312 counts copies
-past registers besides, e1d5d778 atomic operations, 95f5009c shuffles and windows that slide."""
+"""Earlier versions with equal times, by the later version, for all kernels that both support: 4ff5d312 added async
+copies, e1d5d778 atomic operations, 95f5009c shuffles and sliding windows."""
 
 
 def simulated_source(target: Target) -> str:
-    """Return where labels of the simulated device come from: ``simulated:<target name>@<version>``."""
+    """Return the source of labels of the simulated device: ``simulated:<target name>@<version>``."""
     return f"{SIMULATED}{target.name}{VERSION_MARK}{simulation_version(target)}"
 
 
 def other_simulation(source: str, target: Target) -> str | None:
-    """Return what is to be said of labels that another version of the simulated device gave; None for all others.
+    """Return a message on labels of another version of the simulated device; None for all other labels.
 
     Args:
-        source: Where the labels come from.
-        target: The device that they are for.
+        source: Source of the labels.
+        target: Target of the labels.
     """
     device, _, version = source.partition(VERSION_MARK)
     present_version = simulation_version(target)
@@ -45,7 +45,7 @@ def other_simulation(source: str, target: Target) -> str | None:
 def simulation_version(target: Target) -> str:
     """Return eight hexadecimal digits that change with the code of the simulation or the target's numbers.
 
-    Comments and documentation do not count, nor does what the code generator emits, which has a version of its own
+    Comments and docstrings do not count, nor does emitted code, which has a version of its own
     (`autosched.measure.compile.codegen_version`).
     """
     found = hashlib.sha256(repr(target).encode())
@@ -56,7 +56,7 @@ def simulation_version(target: Target) -> str:
 
 
 def _code(node: object) -> str:
-    """Return a syntax tree as text that is the same in all releases of Python, without texts that stand alone."""
+    """Return a syntax tree as text that is equal in all releases of Python, without string statements."""
     if isinstance(node, list):
         return f"[{','.join(_code(n) for n in node if not _is_documentation(n))}]"
     if not isinstance(node, ast.AST):

@@ -1,4 +1,4 @@
-"""What a kernel does, counted: the input of the timing model, the same for all devices."""
+"""Counts of a kernel, the device-independent input of the timing model."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a block does between two barriers, mean over the blocks of the grid.
+    """Counts of a block between two barriers, mean over the blocks of the grid.
 
     Attributes:
-        instructions: Instructions that warps issue.
+        instructions: Issued warp instructions.
         fp32: Of these, single-precision arithmetic.
         fp64: Double-precision arithmetic.
         integer: Integers, comparisons, conversions, selections, branches.
         special: Instructions of the unit for reciprocals and elementary functions.
-        load_requests: Loads from global memory, in instructions of warps.
-        load_registers: Registers that these fill in each lane: more than one where a load is of several elements.
+        load_requests: Loads from global memory, in warp instructions.
+        load_registers: Destination registers of these in each lane; several for a vector load.
         store_requests: Stores to it.
-        load_sectors: Sectors of 32 bytes that the loads touch, each request by itself.
+        load_sectors: Sectors of 32 bytes of the loads, summed over requests.
         store_sectors: The same of stores.
-        passes: Cycles in which the data port of the first-level cache serves global accesses: four sectors each,
-            at least one a request.
-        atomic_lanes: Lanes of atomic operations on global memory, which are stores besides.
-        shuffles: Exchanges between the lanes of a warp, in instructions of warps.
-        shared_requests: Loads and stores of shared memory, in instructions of warps.
-        wavefronts: Passes through shared memory; lanes of an atomic operation that meet take turns.
-        register_array_requests: Accesses to per-thread arrays at an index that only the running thread knows; they go
-            to local memory if the compiler could not keep the array in registers.
+        passes: Cycles of the first-level cache's data port for global accesses: four sectors each, at least one per
+            request.
+        atomic_lanes: Lanes of atomic operations on global memory, which also count as stores.
+        shuffles: Shuffles, in warp instructions.
+        shared_requests: Loads and stores of shared memory, in warp instructions.
+        wavefronts: Passes through shared memory; conflicting lanes of an atomic operation are serialised.
+        register_array_requests: Accesses to per-thread arrays at a run-time index, which use local memory if the
+            compiler does not keep the array in registers.
         chain_cycles: Cycles of arithmetic on the longest chain of dependent instructions of a thread.
-        chain_global: Loads from global memory on that chain, one after another.
+        chain_global: Loads from global memory on that chain.
         chain_shared: Loads from shared memory on that chain.
     """
 
@@ -61,18 +61,18 @@ PHASE_FIELDS = tuple(f.name for f in fields(Phase))
 
 @dataclass(frozen=True, slots=True)
 class BufferWork:
-    """What the blocks of a kernel do with one array of global memory.
+    """Accesses of a kernel's blocks to one array of global memory.
 
     Attributes:
         name: Its name in the kernel.
         bytes: Its size.
-        load_sectors: Sectors that the loads of a block touch, each request by itself; mean over blocks.
-        load_bytes: Bytes of the different sectors that the middle block reads.
-        window_bytes: Of these, what is touched within a stretch of few iterations of its serial loops.
-        store_bytes: Bytes of the different sectors that the middle block writes.
-        span_bytes: From the first byte that any block touches to the last.
-        fresh: For each loop over blocks, innermost first, the share of ``load_bytes`` that the block before in this
-            loop has not read.
+        load_sectors: Sectors of a block's loads, summed over requests; mean over blocks.
+        load_bytes: Bytes of the distinct sectors that the middle block reads.
+        window_bytes: Of these, the bytes of a few consecutive iterations of its serial loops.
+        store_bytes: Bytes of the distinct sectors that the middle block writes.
+        span_bytes: Distance from the first to the last byte of any block.
+        fresh: For each loop over blocks, innermost first, the share of ``load_bytes`` that the previous block in this
+            loop did not read.
     """
 
     name: str
@@ -94,9 +94,9 @@ class KernelWork:
         grid: Extents of its loops over blocks, innermost first.
         threads: Threads of a block.
         shared_bytes: Dynamic shared memory of a block.
-        phases: What a block does, from barrier to barrier.
+        phases: Counts of a block, from barrier to barrier.
         buffers: Arrays of global memory.
-        repeats: How often a warp executes an instruction of the text on average, for what the compiler adds to it.
+        repeats: Mean executions of an instruction of the text by a warp, for instructions that the compiler adds.
     """
 
     name: str
@@ -130,7 +130,7 @@ class KernelWork:
 
     @classmethod
     def from_json(cls, text: str) -> KernelWork:
-        """Return what `to_json` wrote."""
+        """Return the counts from the text of `to_json`."""
         data = json.loads(text)
         buffers = tuple(BufferWork(**{**b, "fresh": tuple(b["fresh"])}) for b in data.pop("buffers"))
         phases = tuple(Phase(**p) for p in data.pop("phases"))

@@ -1,4 +1,4 @@
-"""Where labels of a processor come from, in words that tell the target that they are labels of, on any machine."""
+"""Sources of processor labels, from which any machine can reconstruct the labels' target."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SOURCE = re.compile(
 
 
 def cpu_source(threads: int) -> str:
-    """Return where labels of this machine's processor come from.
+    """Return the source of labels of this machine's processor.
 
-    Its name is what the system says, which in virtual machines may be that of several generations, so what schedules
-    and the timing model depend on follows in brackets: kind, lanes of a vector, second-level cache of a core and last-
-    level cache of all ``threads``.
+    The system's processor name is ambiguous in virtual machines. So the properties that schedules and the timing model
+    depend on follow in brackets: kind, vector lanes, second-level cache of a core and last-level cache of all
+    ``threads``.
 
     Args:
-        threads: OpenMP threads that run a kernel.
+        threads: OpenMP threads of a kernel.
     """
     host = read_host(cores=threads)
     caches = f"{host.l2_bytes_per_core >> 10} and {host.last_level_bytes >> 10} KiB of cache"
@@ -33,12 +33,11 @@ def cpu_source(threads: int) -> str:
 
 
 def target_of_labels(target: Target, source: str) -> Target:
-    """Return the target that labels are of: of a processor, itself with the cores that they were measured with.
+    """Return the target of labels; for a processor, with the cores of the measurement.
 
     Args:
-        target: This machine's processor with all its cores, or a GPU, which stays as it is.
-        source: Where the labels come from. If it does not describe the processor, as before 2026-11-25, it is taken
-            for this machine's.
+        target: This machine's processor with all its cores, or a GPU, which is returned unchanged.
+        source: Source of the labels. A source without a description of the processor means this machine's.
     """
     said = _SOURCE.fullmatch(source)
     if target.kind != "cpu" or said is None:
@@ -48,7 +47,7 @@ def target_of_labels(target: Target, source: str) -> Target:
 
 
 def _described(host: Host, said: re.Match[str]) -> Host:
-    """Return a processor with memory and clock of a machine, which no prediction depends on."""
+    """Return the described processor with this machine's memory and clock, which no prediction depends on."""
     return replace(
         host,
         processor=said["processor"],
@@ -59,7 +58,7 @@ def _described(host: Host, said: re.Match[str]) -> Host:
 
 
 def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name as the system tells it, ``unknown`` where it does not."""
+    """Return the system's name of the processor, or ``unknown``."""
     try:
         lines = cpuinfo.read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The results database: every measurement in one transaction as it arrives; what is done is not done again."""
+"""The results database: each measurement is one transaction, and no candidate is measured twice."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BUSY_TIMEOUT_S = 30.0
 
 
 class ResultsDatabase:
-    """Measurements in a SQLite file that several processes may use at a time.
+    """Measurements in a SQLite file, which several processes may use concurrently.
 
     Args:
-        path: The file; made if it is not there.
-        busy_timeout_s: How long to wait for another process's transaction, in seconds.
+        path: The file, which is created if missing.
+        busy_timeout_s: Time limit of waiting for another process's transaction, in seconds.
 
     Raises:
         DatabaseError: If the file is no results database, is damaged, of another version, or cannot be opened.
@@ -49,14 +49,14 @@ class ResultsDatabase:
     def record(self, result: Result) -> bool:
         """Store a result, in one transaction.
 
-        A candidate is counted once for each target, source and version of the code generator: a time that is stored
-        already stays, and a stored failure gives way to a later result.
+        A candidate has one result per target, source and version of the code generator: a stored time is kept, and a
+        stored failure is replaced by a later result.
 
         Returns:
             Whether it was stored.
 
         Raises:
-            DatabaseError: If it cannot be, with the reason; nothing of it is then in the file.
+            DatabaseError: If it cannot be stored; the file is then unchanged.
         """
         with explained(self.path, "write to"), transaction(self._connection):
             problem = self._problem_id(result.job)
@@ -69,15 +69,15 @@ class ResultsDatabase:
         return True
 
     def retime(self, timings: Iterable[tuple[Job, Timing]], source: str, generator: str) -> None:
-        """Replace the times of candidates that have one, all in one transaction.
+        """Replace the times of candidates in one transaction.
 
         Args:
-            timings: Candidates with their new times, and those of all their kernels.
-            source: Of the times.
-            generator: Version of the code generator that they are of.
+            timings: Candidates with their new times, kernels included.
+            source: Source of the times.
+            generator: Version of the code generator.
 
         Raises:
-            DatabaseError: If they cannot be replaced, or a candidate has no time; all are then as they were.
+            DatabaseError: If they cannot be replaced, or a candidate has no time; the file is then unchanged.
         """
         with explained(self.path, "write to"), transaction(self._connection):
             for job, timing in timings:
@@ -95,7 +95,7 @@ class ResultsDatabase:
                 )
 
     def status_of(self, job: Job, source: str, generator: str) -> Status | None:
-        """Return how the measurement of a candidate ended, or None if it was not measured yet.
+        """Return the status of a candidate's measurement, or None if there is none.
 
         Raises:
             DatabaseError: If the file cannot be read.
@@ -105,13 +105,13 @@ class ResultsDatabase:
         return None if known is None else self._status(known[1])
 
     def note(self, key: str) -> None:
-        """Remember that something is finished, such as all candidates of a problem.
+        """Store that some work is finished, such as all candidates of a problem.
 
         Args:
-            key: A hash of what is finished.
+            key: Hash of the finished work.
 
         Raises:
-            DatabaseError: If it cannot be written.
+            DatabaseError: If the file cannot be written.
         """
         with explained(self.path, "write to"), transaction(self._connection):
             self._connection.execute("INSERT OR IGNORE INTO notes (key, date) VALUES (?, ?)", (key, _now()))
@@ -138,9 +138,9 @@ class ResultsDatabase:
 
         Args:
             source: Only labels of this source.
-            status: Only those that ended so; all for None.
-            target: Only for the target of this name.
-            generator: Only of the texts that this version of the code generator emits.
+            status: Only results with this status; all for None.
+            target: Only results for the target of this name.
+            generator: Only results whose text this version of the code generator emits.
 
         Raises:
             DatabaseError: If the file cannot be read.
@@ -160,7 +160,7 @@ class ResultsDatabase:
                     yield row
 
     def counts(self) -> dict[tuple[str, Status], int]:
-        """Return how many results there are by source and status.
+        """Return the number of results by source and status.
 
         Raises:
             DatabaseError: If the file cannot be read.
@@ -170,7 +170,7 @@ class ResultsDatabase:
             return {(source, self._status(status)): n for source, status, n in found}
 
     def sources(self) -> Counter[str]:
-        """Return how many times there are from each source.
+        """Return the number of times from each source.
 
         Raises:
             DatabaseError: If the file cannot be read.
@@ -178,9 +178,9 @@ class ResultsDatabase:
         return Counter({source: n for (source, status), n in self.counts().items() if status == Status.OK})
 
     def generators(self, source: str) -> list[str]:
-        """Return the versions of the code generator that a source's times are of, the latest first.
+        """Return the versions of the code generator of a source's times, the latest first.
 
-        Programs whose loops are marked are of the version that emits the others, too.
+        Programs with compiler workarounds count for the version without its addition.
 
         Raises:
             DatabaseError: If the file cannot be read.
@@ -207,7 +207,7 @@ class ResultsDatabase:
         return int(found.fetchone()[0])
 
     def _current(self, job: Job, source: str, generator: str) -> tuple[int, str] | None:
-        """Find what was measured of the text that a version of the code generator emits."""
+        """Return the stored measurement of the text that a version of the code generator emits."""
         marked = self._find(job, source, marked_version(generator))
         plain = None if marked else self._find(job, source, generator)
         if plain and program_version(generator, job.problem, job.schedule, job.target.name) != generator:
@@ -263,8 +263,8 @@ class ResultsDatabase:
             return Status(str(stored))
         except ValueError as error:
             raise DatabaseError(
-                f"{self.path}: column status of the results is {shortened(stored)}, which is no way to "
-                "end; restore a copy of the file, or choose another path"
+                f"{self.path}: column status of the results is {shortened(stored)}, which is no "
+                "status; restore a copy of the file, or choose another path"
             ) from error
 
     def _row(self, fields: tuple[Any, ...]) -> StoredRow:

@@ -1,4 +1,4 @@
-"""Label files in Parquet, as `autosched.measure.store.parquet_export` writes them; training needs no database."""
+"""Label files in Parquet, from `autosched.measure.store.parquet_export`; training needs no database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARQUET = ".parquet"
 
 
 class LabelTable(Protocol):
-    """Results of measurements, wherever they are; a `ResultsDatabase` is one."""
+    """Results of measurements in a database or in files; a `ResultsDatabase` is one."""
 
     @property
     def path(self) -> Path:
@@ -32,23 +32,23 @@ class LabelTable(Protocol):
         """Yield results in the order they arrived; see `ResultsDatabase.rows`."""
 
     def sources(self) -> Counter[str]:
-        """Return how many times there are from each source."""
+        """Return the number of times from each source."""
 
     def generators(self, source: str) -> list[str]:
-        """Return the versions of the code generator that a source's times are of, the latest first."""
+        """Return the versions of the code generator of a source's times, the latest first."""
 
     def close(self) -> None:
         """Close the file."""
 
 
 class LabelFiles:
-    """Results in Parquet files. Of a candidate that is in several, a time counts before a failure, then the last one.
+    """Results in Parquet files. Of several results of a candidate, the last time counts, else the last failure.
 
     Args:
         paths: The files.
 
     Raises:
-        DatabaseError: If one is damaged, was written by another program or in another version, or cannot be read.
+        DatabaseError: If a file is damaged, of another program or version, or cannot be read.
         InputError: If PyArrow is not installed.
     """
 
@@ -74,11 +74,11 @@ class LabelFiles:
         return found if generator is None else (r for r in found if r.is_of(without_addition(generator)))
 
     def sources(self) -> Counter[str]:
-        """Return how many times there are from each source."""
+        """Return the number of times from each source."""
         return Counter(r.source for r in self.rows())
 
     def generators(self, source: str) -> list[str]:
-        """Return the versions of the code generator that a source's times are of, the latest first."""
+        """Return the versions of the code generator of a source's times, the latest first."""
         latest: dict[str, str] = {}
         for r in self.rows(source=source):
             version = without_addition(r.generator)
@@ -86,7 +86,7 @@ class LabelFiles:
         return sorted(latest, key=latest.__getitem__, reverse=True)
 
     def close(self) -> None:
-        """Do nothing; the files are read whole."""
+        """Do nothing: the files are already read."""
 
 
 def open_labels(paths: Sequence[str | os.PathLike[str]]) -> LabelTable:
@@ -96,7 +96,7 @@ def open_labels(paths: Sequence[str | os.PathLike[str]]) -> LabelTable:
         paths: One database, or files whose names end in ``.parquet``.
 
     Raises:
-        DatabaseError: If a file is missing, damaged or something else.
+        DatabaseError: If a file is missing, damaged or of another format.
         InputError: If several files are not all Parquet.
     """
     for path in map(Path, paths):

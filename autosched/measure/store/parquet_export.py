@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from autosched.atomic_files import replacement_of
 from autosched.errors import DatabaseError, InputError
 from autosched.measure.job import Status
 from autosched.measure.store.database import ResultsDatabase
@@ -18,7 +18,7 @@ VERSION = 1
 
 _ROWS_AT_A_TIME = 10_000
 _COMPRESSION = 9
-"""Higher levels take several times as long for a few percent."""
+"""Compression level; higher ones take much longer for a slightly smaller file."""
 
 
 def export_parquet(
@@ -33,11 +33,11 @@ def export_parquet(
     """Write results to a Parquet file, which is replaced whole or not at all.
 
     Args:
-        database: Where they are.
+        database: The results.
         path: The file.
-        source: Only labels of this source. May be left out where there is only one.
-        generator: Only of this version of the code generator; the latest of the source when left out.
-        mixed: Write labels of all sources and versions, which are told apart by columns; not for one training.
+        source: Only labels of this source; may be left out if there is only one.
+        generator: Only labels of this version of the code generator; the source's latest when left out.
+        mixed: Write labels of all sources and versions, distinguished by columns; not for one training.
         failures: Write failed candidates too, without a time.
 
     Returns:
@@ -45,7 +45,7 @@ def export_parquet(
 
     Raises:
         InputError: If labels of several sources would be mixed, there are none, or pyarrow is not installed.
-        DatabaseError: If the database cannot be read, or the file not be written.
+        DatabaseError: If the database cannot be read, or the file cannot be written.
     """
     if not mixed:
         source = source or _only_source(database)
@@ -80,21 +80,19 @@ def _write(path: Path, rows: Iterable[StoredRow]) -> int:
     except ImportError as error:
         raise InputError("Parquet files need pyarrow: pip install 'autosched[train]'") from error
     schema = schema_of(pa)
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     count = 0
-    try:
-        with pq.ParquetWriter(beside, schema, compression="zstd", compression_level=_COMPRESSION) as writer:
-            batch: list[dict[str, Any]] = []
-            for row in rows:
-                batch.append(_fields(row))
-                count += 1
-                if len(batch) == _ROWS_AT_A_TIME:
-                    writer.write_table(pa.Table.from_pylist(batch, schema))
-                    batch.clear()
-            writer.write_table(pa.Table.from_pylist(batch, schema))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with (
+        replacement_of(path) as beside,
+        pq.ParquetWriter(beside, schema, compression="zstd", compression_level=_COMPRESSION) as writer,
+    ):
+        batch: list[dict[str, Any]] = []
+        for row in rows:
+            batch.append(_fields(row))
+            count += 1
+            if len(batch) == _ROWS_AT_A_TIME:
+                writer.write_table(pa.Table.from_pylist(batch, schema))
+                batch.clear()
+        writer.write_table(pa.Table.from_pylist(batch, schema))
     return count
 
 

@@ -1,4 +1,4 @@
-"""Stored measurements as they are read: every value is checked, every complaint names row and column."""
+"""Stored measurements, read with a check of every value and errors with row and column."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ COLUMNS = (
     "problem", "pipeline_hash", "schedule", "target", "source", "generator", "status", "seconds", "spread", "error",
     "origin", "seed", "compiler", "driver", "conditions", "date",
 )  # fmt: skip
-"""Values of a stored measurement that are read."""
+"""Columns of a stored measurement."""
 KERNEL_COLUMNS = ("seconds", "keys", "registers", "spill_bytes")
-"""Those of each of its kernels."""
+"""Columns of each of its kernels."""
 _STATUSES = {str(s): s for s in Status}
 
 
@@ -34,27 +34,27 @@ class StoredRow:
     """A stored measurement.
 
     Attributes:
-        problem_text: The problem; `problem` reads it.
+        problem_text: Text of the problem; `problem` parses it.
         schedule: One line of JSON.
-        pipeline_hash: Identity of the pipeline when it was measured. A random pipeline of another release may be
-            another one: compare before the row is used.
+        pipeline_hash: Hash of the measured pipeline. Another release may draw another random pipeline from the same
+            seed: compare before using the row.
         target: Name of the target.
-        source: Where the label comes from.
+        source: Source of the label.
         generator: Version of the code generator.
-        status: How it ended.
+        status: Status of the measurement.
         seconds: Median time of the pipeline, None unless the status is ok.
-        spread: Quartile distance over the median.
+        spread: Interquartile range over the median.
         kernel_seconds: Time of each kernel in launch order.
         kernel_keys: Key of each kernel in launch order.
-        registers: Registers a thread of each kernel; empty where no compiler told.
-        spill_bytes: Bytes spilled by a thread of each kernel; empty where no compiler told.
-        error: What went wrong.
-        origin: Where the schedule came from.
-        seed: Of inputs and noise.
+        registers: Registers per thread of each kernel; empty if unknown.
+        spill_bytes: Spilled bytes per thread of each kernel; empty if unknown.
+        error: Message of the failure.
+        origin: Origin of the schedule.
+        seed: Seed of inputs and noise.
         compiler: Name and version of the compiler.
         driver: Version of the GPU's driver.
         conditions: Clocks, threads, copies of the buffers.
-        date: When it was stored, UTC.
+        date: Date of storing, UTC.
     """
 
     problem_text: str = field(repr=False)
@@ -89,7 +89,7 @@ class StoredRow:
         return digest(self.schedule)
 
     def is_of(self, generator: str) -> bool:
-        """Return whether a version of the code generator emits the text that was measured."""
+        """Return whether a version of the code generator emits the measured text."""
         if self.generator in (generator, marked_version(generator)):
             return self.generator == program_version(generator, self.problem, self.schedule, self.target)
         return False
@@ -104,13 +104,13 @@ def read_row(
     """Return a stored measurement.
 
     Args:
-        source: What to call the row in messages.
-        columns: Its values, by the names of the table of results; ``problem`` is the text.
-        hashes: What was stored as the hash of some of these.
+        source: Name of the row in messages.
+        columns: Its values, by the column names of the results table; ``problem`` is the text.
+        hashes: Stored hashes of some of these.
         kernels: ``seconds``, ``keys``, ``registers`` and ``spill_bytes`` of its kernels, in launch order.
 
     Raises:
-        DatabaseError: If a value is none of its column, or does not fit its hash.
+        DatabaseError: If a value is invalid for its column, or does not match its hash.
     """
     top = Node(None, "", source, DatabaseError, _RESTORE)
     at = {name: top.part(value, f"column {name}") for name, value in columns.items()}
@@ -121,7 +121,7 @@ def read_row(
     status = at["status"].choice(_STATUSES, "way that a measurement ends")
     seconds, spread = _optional(at["seconds"], math.ulp(0.0)), _optional(at["spread"], 0.0)
     if (seconds is None) == (status is Status.OK):
-        raise at["seconds"].error(f"is {seconds} where the status is {status}: only what is ok has a time")
+        raise at["seconds"].error(f"is {seconds} where the status is {status}: only the status ok has a time")
     return StoredRow(
         text["problem"], text["schedule"], text["pipeline_hash"], text["target"], text["source"], text["generator"],
         status, seconds, spread,
@@ -137,7 +137,7 @@ _TEXTS = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=16)  # many rows of one problem follow one another
+@lru_cache(maxsize=16)  # consecutive rows share their problem
 def _plain_hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
@@ -145,7 +145,7 @@ def _plain_hash(text: str) -> str:
 _HASHES: Mapping[str, Callable[[str], str]] = {
     "problem": _plain_hash,
     "schedule": digest,
-}  # many rows of one problem follow one another
+}  # consecutive rows share their problem
 
 
 def _optional(node: Node, low: float) -> float | None:
@@ -171,7 +171,7 @@ def _count(node: Node) -> int:
 
 
 def _conditions(node: Node) -> dict[str, Any]:
-    """Return the conditions; text in a database, a mapping already elsewhere."""
+    """Return the conditions; text in a database, a mapping elsewhere."""
     found = parse(node.text(), f"{node.source}: {node.path}", node.failure, node.remedy)
     return {k: v.value if isinstance(v.value, str) else v.number() for k, v in found.mapping().items()}
 

@@ -1,4 +1,4 @@
-"""Tables of the results database, and telling its files from others."""
+"""Tables of the results database, and recognition of its files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from autosched.errors import DatabaseError
 
 APPLICATION_ID = 0x41534348
-"""Written into the header of every results database, so that another program's file is not taken for one."""
+"""Application ID in the header of every results database, which distinguishes it from other SQLite files."""
 VERSION = 1
-"""Raised whenever tables change; a file of another version is refused."""
+"""Version of the tables; files of other versions are refused."""
 
 _TABLES = """
 CREATE TABLE problems (
@@ -66,7 +66,7 @@ CREATE INDEX results_by_label ON results (source, status);
 
 
 def open_file(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
-    """Return a connection to a results database, which is made if there is no file.
+    """Return a connection to a results database; a missing file is created.
 
     Raises:
         DatabaseError: If the file is no results database, is damaged, of another version, or cannot be opened.
@@ -76,7 +76,9 @@ def open_file(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
         try:
             _check(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")  # with WAL: no damage, and safe against a killed process
+            connection.execute(
+                "PRAGMA synchronous = NORMAL"
+            )  # with WAL neither a crash nor a killed process damages the file
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
@@ -86,20 +88,20 @@ def open_file(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do all of it or nothing; other writers wait."""
+    """Run the block as one transaction; other writers wait."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # SQLite ends it itself when the disk is full
+        if connection.in_transaction:  # SQLite itself rolls back on a full disk
             connection.execute("ROLLBACK")
         raise
 
 
 @contextmanager
 def explained(path: Path, action: str) -> Iterator[None]:
-    """Turn SQLite's errors into one that names the file and the way out."""
+    """Turn SQLite's errors into a DatabaseError with the file and the way out."""
     try:
         yield
     except sqlite3.Error as error:
@@ -134,7 +136,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 def _create(connection: sqlite3.Connection) -> None:
     with transaction(connection):
         if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-            return  # another process was first
+            return  # created by another process
         for statement in _TABLES.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -1,4 +1,4 @@
 """Processes that compile and time candidates, and the queues between them.
 
-Begin with `pool`; a crash, a hang or a lost device ends one process and never the measuring.
+Begin with `pool`; a crash, a hang or a lost device ends one process and not the measurement.
 """

@@ -1,7 +1,7 @@
-"""Measuring on many machines with Ray: each machine of the cluster does what one machine does alone.
+"""Measurement on many machines with Ray, each of which runs a local pool.
 
 An optional extra (``pip install 'autosched[ray]'``): on one machine `autosched.measure.workers.pool.LocalPool` does the
-same with less. A machine that is lost takes nothing with it: what it was at is given to another.
+same without Ray. The tasks of a lost machine are given to another one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Machine:
     """One machine of the cluster; becomes a Ray actor.
 
     Args:
-        backend: What to measure on.
+        backend: The device.
         settings: Processes and time limits of this machine.
     """
 
@@ -41,17 +41,17 @@ class Machine:
         """Start the processes.
 
         Raises:
-            InputError: If the machine has another device than labels say.
+            InputError: If the machine has another device than the labels.
             CompileError: If it has no compiler.
         """
         self._pool.__enter__()
 
     def submit(self, task: Task) -> None:
-        """Take a task."""
+        """Submit a task."""
         self._pool.submit(task)
 
     def next(self) -> Event | None:
-        """Return the next result, or None if there is none for a while."""
+        """Return the next result, or None after a time limit."""
         try:
             found = self._pool.results.get(timeout=_WAIT_S)
         except queue.Empty:
@@ -65,12 +65,12 @@ class Machine:
 
 @dataclass
 class _Link:
-    """This program's end of a machine.
+    """Connection of this program to a machine.
 
     Attributes:
         actor: The machine.
-        tasks: What it was given and has not answered.
-        lost: Whether it is gone.
+        tasks: Submitted tasks without a result.
+        lost: Whether the machine is lost.
     """
 
     actor: Any
@@ -79,17 +79,17 @@ class _Link:
 
 
 class RayPool:
-    """Tasks are done by the machines of a Ray cluster; see `autosched.measure.workers.pool.Pool`.
+    """Pool of the machines of a Ray cluster; see `autosched.measure.workers.pool.Pool`.
 
     Args:
-        backend: What to measure on; all machines must have the device that it names.
+        backend: The device, which all machines must have.
         settings: Processes and time limits of each machine.
-        machines: How many machines.
-        resources: What Ray is asked for, for each: ``num_cpus``, ``num_gpus``, ``resources``.
-        address: Of the cluster; the one this program is connected to, or a new one here, when left out.
+        machines: Number of machines.
+        resources: Ray resources of each machine: ``num_cpus``, ``num_gpus``, ``resources``.
+        address: Address of the cluster; when left out, the connected one, or a new one on this machine.
 
     Raises:
-        MeasureError: If Ray is not installed, or the machines cannot be had.
+        MeasureError: If Ray is not installed, or the machines are not available.
         InputError: If a machine has another device.
     """
 
@@ -134,18 +134,18 @@ class RayPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all machines; what they were at is lost, what is in ``results`` stays."""
+        """End all machines; tasks in flight are lost, and ``results`` stays."""
         self._stop.set()
         self._end()
         for thread in self._threads:
             thread.join()
 
     def drawing(self) -> AbstractContextManager[None]:
-        """Return what does nothing: other machines measure."""
+        """Return an empty context: other machines measure."""
         return nullcontext()
 
     def submit(self, task: Task) -> None:
-        """Take a task; its result appears in ``results``."""
+        """Submit a task, whose result appears in ``results``."""
         problem = task.job.problem
         with self._lock:
             if task.is_baseline:
@@ -153,22 +153,22 @@ class RayPool:
             self._send(task)
 
     def _send(self, task: Task) -> None:
-        """Give a task to the machine of its problem, or to the least busy one, which has to know the baseline, too."""
+        """Send a task to the machine of its problem, or to the least busy one with the baseline."""
         problem = task.job.problem
         link = self._link_of.get(problem)
         if link is None:
             left = [other for other in self._links if not other.lost]
             if not left:
-                return  # the run is about to end with the loss of the last one
+                return  # the loss of the last machine ends the run
             link = self._link_of[problem] = min(left, key=lambda other: len(other.tasks))
             baseline = self._baseline_of.get(problem)
             if baseline is not None and not task.is_baseline:
                 link.actor.submit.remote(Task(baseline.job, is_baseline=True, is_recorded=False))
         link.tasks.append(task)
-        link.actor.submit.remote(task)  # answers come from `next`, failures too
+        link.actor.submit.remote(task)  # `next` returns results and failures
 
     def _take(self, link: _Link) -> None:
-        """Hand on what a machine finds, until it or the run ends."""
+        """Forward a machine's results, until it or the run ends."""
         while not self._stop.is_set():
             try:
                 found: Event | None = self._ray.get(link.actor.next.remote())
@@ -179,13 +179,13 @@ class RayPool:
             if isinstance(found, tuple):
                 with self._lock:
                     if found[0] not in link.tasks:
-                        continue  # a baseline that was given again for its result alone
+                        continue  # a baseline that was sent again only for its result
                     link.tasks.remove(found[0])
             if found is not None:
                 self.results.put(found)
 
     def _give_to_others(self, link: _Link, error: Exception) -> None:
-        """Let other machines do what a lost one had not finished."""
+        """Send the unfinished tasks of a lost machine to other machines."""
         with self._lock:
             link.lost = True
             if all(other.lost for other in self._links):
@@ -213,7 +213,7 @@ def _load_ray() -> Any:
 
 
 def _cause(error: Exception) -> AutoschedError:
-    """Return the error of ours that a machine could not start for, or one that says what Ray says."""
+    """Return the cause of a failed start: an error of this package, or Ray's message."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, AutoschedError):
         return cause

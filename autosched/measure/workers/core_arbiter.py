@@ -1,4 +1,4 @@
-"""Taking turns at the cores: any number of compilers and what draws candidates, or one measurement."""
+"""Arbitration of the cores between measurements and all other work: compiling and drawing candidates."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from contextlib import contextmanager
 
 
 class CoreArbiter:
-    """Keeps measurements alone where all use the same cores; lets everything go on side by side elsewhere.
+    """Gives measurements exclusive use of the cores, if the device needs it.
+
+    Otherwise measurements, compilation and drawing run concurrently.
 
     Args:
-        apart: Whether they have to be apart.
-        batch: Compiled candidates that a measurement waits for then, unless nothing is left to compile.
+        exclusive: Whether measurements need the cores exclusively.
+        batch: Compiled candidates that an exclusive measurement waits for, unless nothing is left to compile.
     """
 
-    def __init__(self, *, apart: bool, batch: int) -> None:
-        self._apart = apart
+    def __init__(self, *, exclusive: bool, batch: int) -> None:
+        self._exclusive = exclusive
         self._batch = batch
         self._changed = threading.Condition()
         self._expected = 0
@@ -26,27 +28,27 @@ class CoreArbiter:
         self._stopped = False
 
     def expect(self) -> None:
-        """Say that one more candidate is going to be compiled."""
+        """Register one more candidate for compilation."""
         with self._changed:
             self._expected += 1
 
     def put_back(self) -> None:
-        """Say that the candidate at which this thread works is not compiled, and still to be expected."""
+        """Register the current candidate of this thread for compilation again."""
         with self._changed:
             self._expected += 1
             self._compiled -= 1
 
     def stop(self) -> None:
-        """Let nobody wait any longer."""
+        """End all waiting."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Wait for a measurement that is running or about to, then use the cores."""
+        """Wait for a running or announced measurement, then use the cores."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or not (self._apart and self._measuring))
+            self._changed.wait_for(lambda: self._stopped or not (self._exclusive and self._measuring))
             self._working += 1
         try:
             yield
@@ -57,7 +59,7 @@ class CoreArbiter:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Work at one candidate that was expected, until it is compiled."""
+        """Use the cores to compile one registered candidate."""
         with self.working():
             try:
                 yield
@@ -68,9 +70,9 @@ class CoreArbiter:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Wait for a batch, let no further work begin, wait for what is at work, then measure all there is."""
+        """Wait for a batch, block new work, wait for running work, then use the cores exclusively."""
         with self._changed:
-            if self._apart:
+            if self._exclusive:
                 self._changed.wait_for(lambda: self._stopped or self._compiled >= self._batch or not self._expected)
                 self._measuring = True
                 self._changed.wait_for(lambda: self._stopped or not self._working)

@@ -1,4 +1,4 @@
-"""The measuring process of one device: replaced whenever a candidate has ruined it."""
+"""The measuring process of one device, which is replaced after a crash."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TRIES = 2
 
 
 class DeviceProcess:
-    """Times candidates one after the other in a process of its own.
+    """Times candidates sequentially in a worker process.
 
     Args:
-        backend: What to measure on.
+        backend: The device.
         settings: Time limits.
 
     Attributes:
@@ -32,10 +32,10 @@ class DeviceProcess:
         self._timed = 0
 
     def trust(self, baseline: Prepared) -> Failure | None:
-        """Let the process know the right result of a problem, which every new one has to be told.
+        """Establish the trusted result of a problem in the process, and in every new process.
 
         Returns:
-            Why there is none; the same answer for the rest of the run.
+            The failure if there is no trusted result, which is the same for the rest of the run.
         """
         problem = baseline.job.problem
         if problem in self._failed:
@@ -54,7 +54,7 @@ class DeviceProcess:
 
         Args:
             prepared: The candidate.
-            baseline: The one whose result is the right one; may be the candidate itself.
+            baseline: The candidate with the trusted result; may be the candidate itself.
         """
         if self._timed >= self._settings.lifetime:
             self.worker.kill()
@@ -72,7 +72,7 @@ class DeviceProcess:
     def _call(
         self, method: str, prepared: Prepared, limit_s: float, baseline: Prepared | None = None
     ) -> Timing | Failure | None:
-        """Let the process do something; after a crash that an earlier candidate may have caused, a new process."""
+        """Call a method of the process; retry in a new one after a crash that may be an earlier candidate's."""
         for attempt in range(_TRIES):
             if baseline is not None and attempt and (failure := self.trust(baseline)) is not None:
                 return _without_reference(failure)
@@ -86,7 +86,7 @@ class DeviceProcess:
             self._count_one()
             if not isinstance(found, Failure) or found.status is not Status.CRASH:
                 return found
-            self.worker.kill()  # a device that is lost stays lost for its process
+            self.worker.kill()  # a lost device stays lost to its process
             if was_fresh:
                 return found
         return found

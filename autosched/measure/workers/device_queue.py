@@ -20,41 +20,41 @@ Item = tuple[Task, Compiled]
 
 
 class DeviceQueue:
-    """Measures what is compiled on one device, in a thread of its own.
+    """Measures compiled candidates on one device, in a thread of its own.
 
     Args:
         backend: The device.
         settings: Time limits.
-        turns: Keeps compilers away while it measures, where that is needed.
-        finish: Takes each task with what came of it.
+        arbiter: Excludes compilers during a measurement, if the device needs it.
+        finish: Called with each task, its code, and its time or failure.
     """
 
     def __init__(
         self,
         backend: Backend,
         settings: MeasureSettings,
-        turns: CoreArbiter,
+        arbiter: CoreArbiter,
         finish: Callable[[Task, Compiled, Timing | Failure], None],
     ) -> None:
-        self._bench = DeviceProcess(backend, settings)
-        self._turns = turns
+        self._process = DeviceProcess(backend, settings)
+        self._arbiter = arbiter
         self._finish = finish
         self._items: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._baselines: OrderedDict[Problem, Compiled] = OrderedDict()
-        # A candidate's baseline was given before it, but less than twice the candidates on their way ago.
-        self._kept = 2 * settings.window + 1
-        self._early: dict[Problem, list[Item]] = {}
+        # A candidate's baseline was submitted before it, by less than twice the candidates in flight.
+        self._most_baselines = 2 * settings.window + 1
+        self._without_baseline: dict[Problem, list[Item]] = {}
 
     def put(self, task: Task, compiled: Compiled) -> None:
-        """Take a task that is compiled."""
+        """Add a compiled task."""
         self._items.put((task, compiled))
 
     def stop(self) -> None:
-        """Let `run` end at once; what it is at is lost."""
+        """End `run` at once; the current task is lost."""
         self._stop.set()
         self._items.put(None)
-        self._bench.worker.interrupt()
+        self._process.worker.interrupt()
 
     def run(self) -> None:
         """Measure until `stop` is called.
@@ -62,19 +62,19 @@ class DeviceQueue:
         Raises:
             MeasureError: If no process can be started.
         """
-        with closing(self._bench.worker):
+        with closing(self._process.worker):
             while (item := self._items.get()) is not None:
-                with self._turns.measuring():
+                with self._arbiter.measuring():
                     self._measure_all(item)
 
     def _measure_all(self, item: Item | None) -> None:
-        """Measure a candidate and all that are compiled until it is done."""
+        """Measure a candidate, and all candidates that are compiled meanwhile."""
         while item is not None and not self._stop.is_set():
             for task, compiled in self._ready(item):
-                found = self._measured(task, compiled)
+                outcome = self._measured(task, compiled)
                 if self._stop.is_set():
                     return
-                self._finish(task, compiled, found)
+                self._finish(task, compiled, outcome)
             item = self._next()
 
     def _next(self) -> Item | None:
@@ -84,18 +84,18 @@ class DeviceQueue:
             return None
 
     def _ready(self, item: Item) -> list[Item]:
-        """Return what can be measured now that one more is compiled: a candidate has to wait for its baseline."""
+        """Return the measurable candidates after a new one: a candidate has to wait for its baseline."""
         task, compiled = item
         problem = task.job.problem
         if task.is_baseline:
             self._baselines[problem] = compiled
         elif problem not in self._baselines:
-            self._early.setdefault(problem, []).append(item)
+            self._without_baseline.setdefault(problem, []).append(item)
             return []
         self._baselines.move_to_end(problem)
-        if len(self._baselines) > self._kept:
+        if len(self._baselines) > self._most_baselines:
             self._baselines.popitem(last=False)
-        return [item, *self._early.pop(problem, ())]
+        return [item, *self._without_baseline.pop(problem, ())]
 
     def _measured(self, task: Task, compiled: Compiled) -> Timing | Failure:
         baseline = self._baselines[task.job.problem]
@@ -104,5 +104,5 @@ class DeviceQueue:
         if not isinstance(baseline, Prepared):
             return Failure(Status.NO_REFERENCE, f"the baseline failed ({baseline.status}): {baseline.message}")
         if task.is_recorded:
-            return self._bench.time(compiled, baseline)
-        return self._bench.trust(baseline) or Timing(0.0, 0.0, ())
+            return self._process.time(compiled, baseline)
+        return self._process.trust(baseline) or Timing(0.0, 0.0, ())

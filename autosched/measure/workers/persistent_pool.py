@@ -1,4 +1,4 @@
-"""Processes that stay between runs of a measurer, for programs that measure one batch after the other."""
+"""A pool whose processes persist between the runs of a measurer, for consecutive batches."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from autosched.measure.workers.task import Task
 
 
 class PersistentPool:
-    """Makes a pool at the first run and hands the same one to each later run, until it is closed.
+    """Makes a pool at the first run, which later runs reuse until it is closed.
 
-    A run that an error breaks off closes it at once. After a run that its deadline ended, candidates are still on their
-    way: the owner must close it then.
+    An error in a run closes it at once. After a run that reached its deadline, candidates are still in flight: the
+    owner must close it then.
 
     Args:
         make: Makes the pool.
@@ -40,11 +40,11 @@ class PersistentPool:
             self._pool = None
 
     def lend(self, backend: Backend, settings: MeasureSettings) -> Pool:
-        """Return the pool for one run; what a `Measurer` takes as ``pool``."""
+        """Return the pool for one run, as the argument ``pool`` of a `Measurer`."""
         return _Lent(self, backend, settings)
 
     def entered(self, backend: Backend, settings: MeasureSettings) -> Pool:
-        """Return the pool, started."""
+        """Return the started pool."""
         if self._pool is None:
             self._pool = self._make(backend, settings).__enter__()
         return self._pool

@@ -1,4 +1,4 @@
-"""Processes of this machine: some compile candidates, one for each device measures them."""
+"""Processes of this machine: several compile candidates, and one per device measures them."""
 
 from __future__ import annotations
 
@@ -23,61 +23,61 @@ from autosched.measure.workers.task import Compiled, Task, result_of
 
 Event = tuple[Task, Result] | Fatal | BaseException
 MOST_DEFERRED = 3
-"""How often a candidate lets others go first."""
+"""Most deferrals of a candidate."""
 
 
 class Pool(Protocol):
-    """Where tasks are done; entered before the first and left after the last.
+    """Workers for tasks; a context manager that is entered before the first task.
 
     Attributes:
-        results: What came of each task; an error that ends the run.
+        results: The result of each task, or an error that ends the run.
     """
 
     results: queue.SimpleQueue[Event]
 
     def __enter__(self) -> Self:
-        """Start what does them.
+        """Start the workers.
 
         Raises:
-            InputError: If there is no device here, or another one than labels say.
+            InputError: If there is no device, or another one than the labels.
             CompileError: If there is no compiler.
         """
 
     def __exit__(self, *_: object) -> None:
-        """End all processes at once; what they were at is lost, what is in ``results`` stays."""
+        """End all processes at once; tasks in flight are lost, and ``results`` stays."""
 
     def drawing(self) -> AbstractContextManager[None]:
-        """Return what to hold while a candidate is drawn: no measurement of this machine is then disturbed."""
+        """Return a context for drawing a candidate without disturbing a measurement on this machine."""
 
     def submit(self, task: Task) -> None:
-        """Take a task; its result appears in ``results``. Called from one thread."""
+        """Submit a task, whose result appears in ``results``; called from one thread."""
 
 
 class LocalPool:
-    """Threads that each feed a process: those that compile share a queue, what they make goes to those that measure.
+    """Threads that each feed a process: compile threads share a queue, and fill the queues of the device threads.
 
     Args:
-        backend: What to measure on.
+        backend: The devices.
         settings: Processes and time limits.
 
     Attributes:
-        results: What came of each task; an error that ends the run.
+        results: The result of each task, or an error that ends the run.
     """
 
     def __init__(self, backend: Backend, settings: MeasureSettings) -> None:
         self.results: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._backend = backend
         self._settings = settings
-        self._waiting: queue.SimpleQueue[tuple[Task, int] | None] = queue.SimpleQueue()
+        self._uncompiled: queue.SimpleQueue[tuple[Task, int] | None] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._turns = CoreArbiter(apart=backend.needs_quiet, batch=max(settings.window // 2, 1))
-        self._worked_out = tempfile.TemporaryDirectory(prefix="autosched-run-", ignore_cleanup_errors=True)
-        service = CompileService(backend, Path(self._worked_out.name))
+        self._arbiter = CoreArbiter(exclusive=backend.needs_quiet, batch=max(settings.window // 2, 1))
+        self._shared_texts = tempfile.TemporaryDirectory(prefix="autosched-run-", ignore_cleanup_errors=True)
+        service = CompileService(backend, Path(self._shared_texts.name))
         self._workers = [WorkerProcess(service) for _ in range(settings.compile_processes)]
-        self._lanes = [DeviceQueue(bench, settings, self._turns, self._finish) for bench in backend.benches()]
-        self._lane_of: dict[Problem, DeviceQueue] = {}
+        self._queues = [DeviceQueue(device, settings, self._arbiter, self._finish) for device in backend.benches()]
+        self._queue_of: dict[Problem, DeviceQueue] = {}
         works: list[Callable[[], None]] = [partial(self._compile, worker) for worker in self._workers]
-        works += [lane.run for lane in self._lanes]
+        works += [device_queue.run for device_queue in self._queues]
         self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works]
 
     def __enter__(self) -> Self:
@@ -88,69 +88,69 @@ class LocalPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all processes at once; what they were at is lost, what is in ``results`` stays."""
+        """End all processes at once; tasks in flight are lost, and ``results`` stays."""
         self._stop.set()
-        self._turns.stop()
+        self._arbiter.stop()
         for worker in self._workers:
-            self._waiting.put(None)
+            self._uncompiled.put(None)
             worker.interrupt()
-        for lane in self._lanes:
-            lane.stop()
+        for device_queue in self._queues:
+            device_queue.stop()
         for thread in self._threads:
             thread.join()
-        self._worked_out.cleanup()
+        self._shared_texts.cleanup()
 
     def drawing(self) -> AbstractContextManager[None]:
-        """Return what keeps measurements away where they use the cores that draw; see `Pool`."""
-        return self._turns.working()
+        """Return a context that excludes measurements on the cores; see `Pool`."""
+        return self._arbiter.working()
 
     def submit(self, task: Task) -> None:
-        """Take a task; its result appears in ``results``. Called from one thread."""
-        # All candidates of a problem go to one device, which knows its inputs and its right result.
-        self._lane_of.setdefault(task.job.problem, self._lanes[len(self._lane_of) % len(self._lanes)])
-        self._turns.expect()
-        self._waiting.put((task, 0))
+        """Submit a task, whose result appears in ``results``; called from one thread."""
+        # All candidates of a problem go to one device, which holds its inputs and trusted result.
+        self._queue_of.setdefault(task.job.problem, self._queues[len(self._queue_of) % len(self._queues)])
+        self._arbiter.expect()
+        self._uncompiled.put((task, 0))
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        """Let the run end with what a thread stumbles over."""
+        """Run a thread's work; an error ends the run."""
         try:
             work()
         except BaseException as error:
             self.results.put(error)
 
     def _compile(self, worker: WorkerProcess) -> None:
-        """Compile what waits; a candidate of which other processes are compiling a part waits again, while others do.
+        """Compile queued candidates; defer a candidate if other processes are compiling part of it.
 
-        Candidates of a problem share kernels, and so processes that compile these would wait for each other.
+        Candidates of a problem share kernels, so without deferral their processes would wait for each other.
         """
         with closing(worker):
-            while (next_one := self._waiting.get()) is not None and not self._stop.is_set():
+            while (next_one := self._uncompiled.get()) is not None and not self._stop.is_set():
                 task, deferred = next_one
-                with self._turns.compiling():
-                    wait = deferred == MOST_DEFERRED or self._waiting.empty()
-                    found = self._compiled(worker, task.job, wait)
-                    if isinstance(found, Deferred):
-                        self._turns.put_back()
-                        self._waiting.put((task, deferred + 1))
-                    elif isinstance(found, Fatal):
-                        self.results.put(found)
+                with self._arbiter.compiling():
+                    wait = deferred == MOST_DEFERRED or self._uncompiled.empty()
+                    outcome = self._compiled(worker, task.job, wait)
+                    if isinstance(outcome, Deferred):
+                        self._arbiter.put_back()
+                        self._uncompiled.put((task, deferred + 1))
+                    elif isinstance(outcome, Fatal):
+                        self.results.put(outcome)
                     elif not self._stop.is_set():
-                        self._lane_of[task.job.problem].put(task, found)
+                        self._queue_of[task.job.problem].put(task, outcome)
 
     def _compiled(self, worker: WorkerProcess, job: Job, wait: bool) -> Prepared | Deferred | Failure | Fatal:
-        """Return what the compiler makes of a candidate; after a crash that may not be its fault, in a new process."""
+        """Compile a candidate; retry in a new process after a crash that an earlier candidate may have caused."""
         limit = self._settings.compile_timeout_s
         while True:
             is_fresh = worker.pid is None
             try:
-                found: Prepared | Deferred | Failure | Fatal = worker.call("prepare", job, wait, timeout_s=limit)
+                outcome: Prepared | Deferred | Failure | Fatal = worker.call("prepare", job, wait, timeout_s=limit)
             except WorkerTimedOut:
                 return Failure(Status.COMPILE_TIMEOUT, f"it was not compiled in {limit:g} s; the compiler was killed")
             except WorkerDied as error:
                 if is_fresh or self._stop.is_set():
                     return Failure(Status.COMPILE_CRASH, str(error))
             else:
-                return found
+                return outcome
 
-    def _finish(self, task: Task, compiled: Compiled, found: Timing | Failure) -> None:
-        self.results.put((task, result_of(task, self._backend, compiled, found)))
+    def _finish(self, task: Task, compiled: Compiled, outcome: Timing | Failure) -> None:
+        self.results.put((task, result_of(task, self._backend, compiled, outcome)))

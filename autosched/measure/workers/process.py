@@ -1,4 +1,4 @@
-"""A process that may hang, crash or be killed without losing anything but the request it was at."""
+"""A worker process; a hang, crash or kill loses only the current request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LAST_WORDS = 2000
 
 
 class WorkerDied(Exception):
-    """The process ended by itself while it was at a request."""
+    """The process ended by itself during a request."""
 
 
 class WorkerTimedOut(Exception):
@@ -32,19 +32,19 @@ class WorkerTimedOut(Exception):
 
 
 class WorkerProcess:
-    """A process that answers requests one after the other; started when first needed, and again after its end.
+    """A process that answers requests sequentially; started on demand, and again after its end.
 
     It is a program of its own (`autosched.measure.workers.worker`), not a fork of this one: it shares no lock, thread
-    or CUDA context with this process, and runs no user's main module. It ends when this process does, however that
-    ends. May be used from one thread at a time.
+    or CUDA context with this process, and does not run the user's main module. It ends with this process in every
+    case. May be used from one thread at a time.
 
     Args:
         service: Object whose methods answer requests; pickled into the process.
-        environment: Environment variables that the process has besides this one's.
-        start_timeout_s: Time for it to start, in seconds.
+        environment: Additional environment variables of the process.
+        start_timeout_s: Time limit of its start, in seconds.
 
     Attributes:
-        starts: How often a process was started.
+        starts: Number of started processes.
     """
 
     def __init__(
@@ -67,23 +67,23 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """Number of the process; None while there is none."""
+        """Process ID; None without a process."""
         return None if self._process is None else self._process.pid
 
     def call(self, method: str, *arguments: object, timeout_s: float | None = None) -> Any:
-        """Let the process answer a request.
+        """Send a request and return its answer.
 
         Args:
             method: Method of the service.
-            *arguments: What to call it with; pickled.
-            timeout_s: Time for the answer, in seconds, without that for starting.
+            *arguments: Arguments, which are pickled.
+            timeout_s: Time limit of the answer, in seconds, without the start.
 
         Returns:
-            What the method returns.
+            The result of the method.
 
         Raises:
             WorkerDied: If the process ended.
-            WorkerTimedOut: If the time was over; the process and all it started are killed.
+            WorkerTimedOut: At the time limit; the process and its children are killed.
             MeasureError: If no process can be started.
         """
         connection = self._connection or self._start()
@@ -94,24 +94,24 @@ class WorkerProcess:
                 raise WorkerTimedOut(f"no answer in {timeout_s:g} s")
             answer = connection.recv()
         except (EOFError, OSError) as error:
-            raise WorkerDied(self._obituary()) from error
+            raise WorkerDied(self._describe_end()) from error
         return answer
 
     def kill(self) -> None:
-        """End the process and all it started, at once."""
+        """Kill the process and its children."""
         if self._process is not None:
             _kill_group(self._process)
         self._forget()
 
     def interrupt(self) -> None:
-        """End the process for good, from another thread; a request it is at, and all that follow, meet `WorkerDied`."""
+        """End the process from another thread; the current and all later requests raise `WorkerDied`."""
         with self._lock:
             self._interrupted = True
             if self._process is not None:
                 _kill_group(self._process)
 
     def close(self) -> None:
-        """End the process and let go of everything; no request may follow."""
+        """End the process and release all resources; no request may follow."""
         self.kill()
         if self._stderr is not None:
             self._stderr.close()
@@ -142,7 +142,7 @@ class WorkerProcess:
                 raise MeasureError(f"a worker did not start in {self._start_timeout_s:g} s")
             problem = ours.recv()
         except (EOFError, OSError) as error:
-            words = self._obituary()
+            words = self._describe_end()
             raise (WorkerDied if self._interrupted else MeasureError)(f"a worker does not start: {words}") from error
         if problem:
             self.kill()
@@ -150,7 +150,7 @@ class WorkerProcess:
         return ours
 
     def _popen(self, connection: int, lifeline: int) -> subprocess.Popen[bytes]:
-        # -P: a file in the current directory must not shadow a module; sys.path comes along instead
+        # -P: a file in the current directory must not shadow a module; sys.path is passed instead
         paths = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "autosched.measure.workers.worker", str(connection), str(lifeline)],
@@ -159,11 +159,11 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=self._stderr,
             env=child_environment(**{"PYTHONPATH": paths, **self._environment}),
-            start_new_session=True,  # so that what it starts can be killed with it
+            start_new_session=True,  # a process group, so that its children can be killed too
         )
 
-    def _obituary(self) -> str:
-        """Bury a process that ended and return what is known of its end."""
+    def _describe_end(self) -> str:
+        """Release a process that ended and return a description of its end."""
         process = self._process
         code: int | None = None
         if process is not None:
@@ -192,7 +192,7 @@ def _last_words(file: IO[bytes]) -> str:
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it started; none of them is a child of anything else."""
+    """Kill the process group of a worker."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

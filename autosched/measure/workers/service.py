@@ -1,4 +1,4 @@
-"""What worker processes do: one kind compiles candidates, the other runs them."""
+"""Services of worker processes: compilation, measurement and interleaved timing of candidates."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class CompileService:
     """Compiles candidates.
 
     Args:
-        backend: How.
-        directory: Where the processes of a run keep for each other what they work out.
+        backend: The device.
+        directory: Directory of the texts that the processes of a run share.
     """
 
     def __init__(self, backend: Backend, directory: Path | None = None) -> None:
@@ -39,23 +39,23 @@ class CompileService:
         self.directory = directory
 
     def prepare(self, job: Job, wait: bool = True) -> Prepared | Deferred | Failure | Fatal:
-        """Return a candidate compiled, or why it cannot be; if it does not wait, why it is not yet."""
+        """Compile a candidate; return a failure, or without waiting a deferral, if that is not possible."""
         enable_text_cache(self.directory)
         try:
             return self.backend.prepare(job, wait=wait)
         except MadeElsewhere:
             return Deferred()
-        except CacheError as error:  # where nothing can be cached, nothing can be compiled
+        except CacheError as error:  # compilation needs the cache
             return Fatal(str(error))
         except Exception as error:
             return as_failure(error)
 
 
 class MeasureService:
-    """Runs candidates; remembers the right result of the problem it is at.
+    """Runs candidates; keeps the trusted result of the current problem.
 
     Args:
-        backend: How.
+        backend: The device.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -63,7 +63,7 @@ class MeasureService:
         self._trusted: tuple[Problem, Outputs | None] | None = None
 
     def trust(self, baseline: Prepared) -> Failure | None:
-        """Run the baseline of a problem and take its result for the right one, unless the interpreter disagrees."""
+        """Run the baseline of a problem and trust its result, unless the interpreter's differs."""
         problem = baseline.job.problem
         try:
             outputs = self.backend.outputs(baseline)
@@ -96,18 +96,18 @@ class MeasureService:
             return as_failure(error)
 
 
-class TurnsService:
-    """Times candidates in turns, in one process; they were measured before, so that their code is in the cache.
+class InterleavedService:
+    """Times candidates interleaved in one process; their code is in the cache from an earlier measurement.
 
     Args:
-        backend: How.
+        backend: The device.
     """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
     def run(self, jobs: Sequence[Job], rule: RoundsRule) -> Rounds | Failure:
-        """Return the times of candidates of one problem, or why there are none."""
+        """Return the times of candidates of one problem, or a failure."""
         try:
             return self.backend.time_in_turns([self.backend.prepare(job) for job in jobs], rule)
         except Exception as error:
@@ -115,7 +115,7 @@ class TurnsService:
 
 
 _KINDS: tuple[tuple[type[Exception], Status], ...] = (
-    (DeviceLostError, Status.CRASH),  # before LaunchError, of which it is one
+    (DeviceLostError, Status.CRASH),  # before LaunchError, its base class
     (LaunchError, Status.LAUNCH),
     (MemoryError, Status.LAUNCH),
     (CompileError, Status.COMPILE),
@@ -125,7 +125,7 @@ _KINDS: tuple[tuple[type[Exception], Status], ...] = (
 
 
 def as_failure(error: Exception) -> Failure:
-    """Return an exception as a failure of its kind."""
+    """Return the failure of an exception."""
     for kind, status in _KINDS:
         if isinstance(error, kind):
             return Failure(status, _shortened(str(error) or type(error).__name__))

@@ -1,4 +1,4 @@
-"""What measuring processes are given, and what comes back."""
+"""Tasks of measuring processes, and their results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosched.measure.compile.program_version import program_version
 from autosched.measure.job import Failure, Job, Prepared, Result, Status, Timing
 
 Compiled = Prepared | Failure
-"""What the compiler made of a candidate."""
+"""Result of compiling a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Task:
 
     Attributes:
         job: The candidate.
-        is_baseline: Whether its result is the right one of its problem.
-        is_recorded: Whether its time is wanted; if not, only its result is.
+        is_baseline: Whether its result is the trusted one of its problem.
+        is_recorded: Whether it is timed; otherwise only its result is needed.
     """
 
     job: Job
@@ -28,13 +28,13 @@ class Task:
 
 
 def result_of(task: Task, backend: Backend, compiled: Compiled, found: Timing | Failure) -> Result:
-    """Return what came of a task.
+    """Return the result of a task.
 
     Args:
         task: The task.
-        backend: What it was measured on.
-        compiled: What the compiler made of it.
-        found: Its time, or why it has none.
+        backend: The device.
+        compiled: The result of compiling it.
+        found: Its time or failure.
     """
     status, timing, error = (
         (found.status, None, found.message) if isinstance(found, Failure) else (Status.OK, found, "")

@@ -1,8 +1,8 @@
-"""The program of a worker process: takes a service, answers requests with it until the other end closes.
+"""Program of a worker process: receive a service, and answer requests with it until the connection closes.
 
 Started by `autosched.measure.workers.process` as ``python -m autosched.measure.workers.worker CONNECTION LIFELINE``,
-both file descriptors. When the lifeline closes, the process that asks has ended, and so does this one with all it
-started, even in the middle of a kernel that never does.
+both file descriptors. The lifeline closes when the parent ends; this process then ends with all its children, even
+during a kernel that never terminates.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 COLLECTOR = (50_000, 20, 100)
-"""New objects before Python's cycle collector looks at these, such looks before one at those that outlived one, and so
-on: with its own thresholds it takes an eighth of the time in which candidates become code, and finds next to nothing.
+"""Thresholds of Python's cycle collector, which with its defaults takes much of the time of compiling candidates and
+collects hardly anything.
 """
 
 
 def serve(connection: Connection[Any, Any]) -> None:
-    """Answer requests with the methods of the service that comes first."""
+    """Answer requests with the methods of the service, which is the first message."""
     try:
-        service = pickle.loads(connection.recv_bytes())  # from the process that started this one
+        service = pickle.loads(connection.recv_bytes())  # from the parent process
     except EOFError:
         return
     except Exception as error:
@@ -34,7 +34,7 @@ def serve(connection: Connection[Any, Any]) -> None:
         return
     connection.send("")
     gc.set_threshold(*COLLECTOR)
-    gc.freeze()  # what is there now stays
+    gc.freeze()  # exclude existing objects from collection
     while True:
         try:
             method, arguments = connection.recv()
@@ -44,7 +44,7 @@ def serve(connection: Connection[Any, Any]) -> None:
 
 
 def end_with(lifeline: int) -> None:
-    """Wait for the other end of a pipe to be closed, then end this process and all it started."""
+    """Wait until the other end of a pipe is closed, then end this process and its children."""
     with contextlib.suppress(OSError):
         os.read(lifeline, 1)
     os.killpg(0, signal.SIGKILL)

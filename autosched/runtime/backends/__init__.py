@@ -1,4 +1,4 @@
 """Executables of a program on one kind of device: a GPU, a CPU, the emulator of GPUs.
 
-Begin with `executable`, which chooses among them.
+Begin with `factory`, which chooses among them.
 """

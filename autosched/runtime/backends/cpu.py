@@ -55,25 +55,25 @@ class CpuExecutable:
         address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
         arrays = (ctypes.c_void_p * max(len(self.source.arrays), 1))(*(address[n] for n in self.source.arrays))
         values = scalar_arguments(self.program, scalars)
-        held = [values[name] for name, _ in self.source.scalars]
-        pointers = (ctypes.c_void_p * max(len(held), 1))(*(v.ctypes.data for v in held))
+        scalar_values = [values[name] for name, _ in self.source.scalars]
+        pointers = (ctypes.c_void_p * max(len(scalar_values), 1))(*(v.ctypes.data for v in scalar_values))
         self._entry(arrays, pointers)
 
     def _workspace(self) -> Array:
-        """Return this thread's scratch memory: kept between calls, since fresh pages cost more than many kernels."""
-        found: Array | None = getattr(self._scratch, "memory", None)
-        if found is None:
-            found = self._scratch.memory = aligned_empty(self.program.workspace_bytes)
-        return found
+        """Return this thread's scratch memory: kept between calls, since fresh pages cost more than a small kernel."""
+        memory_block: Array | None = getattr(self._scratch, "memory", None)
+        if memory_block is None:
+            memory_block = self._scratch.memory = aligned_empty(self.program.workspace_bytes)
+        return memory_block
 
 
 def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[str, Array]:
-    """Return run-time parameters as one-element arrays of the type they are passed in, by identifier."""
-    found: dict[str, Array] = {}
+    """Return run-time parameters by identifier, as one-element arrays of their argument type."""
+    arguments: dict[str, Array] = {}
     for p in program.bound.scalars:
         value = np.array([scalars[p.name]]).astype(p.dtype.numpy)
-        found[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
-    return found
+        arguments[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
+    return arguments
 
 
 def aligned_empty(size: int) -> Array:

@@ -1,4 +1,4 @@
-"""Compile a lowered pipeline with NVRTC and launch it on the GPU where the caller's arrays lie."""
+"""Compile a lowered pipeline with NVRTC and launch it on the GPU of the caller's arrays."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from autosched.errors import CompileError
 from autosched.lang.dtypes import float32
 from autosched.lower.program import Program, ProgramLayout
 from autosched.runtime.backends.cupy_driver import gpu_driver
-from autosched.runtime.backends.executable import KernelInfo
 from autosched.runtime.backends.gpu_driver import Stream
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.runtime.call.buffers import as_device_array, empty_like_caller, like_caller
 from autosched.runtime.call.call_cache import Form, ValidatedCall, ValidatedCalls, forms_of
 from autosched.runtime.call.caller_context import CallerContext, context_of
@@ -37,7 +37,7 @@ from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions
 from autosched.runtime.compile.nvrtc_pool import compile_many
 
 _ONE_PROCESS_UP_TO = 16
-"""Kernels compiled in this process: they take less time than another process does to load the compiler."""
+"""Most kernels that are compiled in this process: loading the compiler in another takes longer."""
 
 
 class CudaExecutable:
@@ -45,7 +45,7 @@ class CudaExecutable:
 
     Args:
         program: The lowered pipeline.
-        signature: What it takes and returns.
+        signature: Inputs, outputs and parameters.
         arch: Architecture, such as ``sm_90``.
         fast_math: Approximate division and elementary functions.
 
@@ -68,7 +68,7 @@ class CudaExecutable:
         self._fast_math = fast_math
         self._alignments = alignments(program, self._kernels)
         self._lock = threading.Lock()
-        self._known = ValidatedCalls()
+        self._validated = ValidatedCalls()
         self._sequence: LaunchSequence | None = None
         self._for_any_alignment: CudaExecutable | None = None
 
@@ -79,7 +79,7 @@ class CudaExecutable:
 
     @property
     def launches(self) -> CompiledLaunches:
-        """What is launched on arrays that are aligned for every vector, as whole allocations are."""
+        """Code and launches for arrays with the alignment of whole allocations, which fits every vector."""
         return CompiledLaunches(
             {name: cubin.code for name, cubin in self.cubins.items()},
             tuple(launch_steps(self._program, self._kernels)),
@@ -89,15 +89,15 @@ class CudaExecutable:
     def call(self, call: KernelCall) -> dict[str, Any]:
         """Launch the pipeline on the caller's current stream; see `Executable`.
 
-        Inputs in host memory are copied to the GPU. Where all are, outputs come back in host memory; else they are
-        made on the GPU, and the call returns before they are computed.
+        Inputs in host memory are copied to the GPU. If all inputs are in host memory, so are the outputs; otherwise
+        the outputs are made on the GPU, and the call returns before they are computed.
         """
         inputs = forms_of(call.arrays.values())
         if call.out is None and inputs:
-            device = self._known.device_of(inputs)
+            device = self._validated.device_of(inputs)
             if device is not None:
-                call = replace(call, out=self._made(call, device))
-        if self._run_known(inputs, call, None):
+                call = replace(call, out=self._make_outputs(call, device))
+        if self._run_validated(inputs, call, None):
             return call.out or {}
         with _Arrays(self._signature, call, upload=True) as arrays:
             self._run(arrays, call, inputs)
@@ -107,7 +107,7 @@ class CudaExecutable:
         """Launch the pipeline on a stream, on arrays that all lie on the GPU; see `Executable`."""
         handle = None if stream is None else stream_handle(stream)
         inputs = forms_of(call.arrays.values())
-        if self._run_known(inputs, call, handle):
+        if self._run_validated(inputs, call, handle):
             return
         with _Arrays(self._signature, call, upload=False, stream=handle) as arrays:
             self._run(arrays, call, inputs)
@@ -124,12 +124,12 @@ class CudaExecutable:
             graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
             return lambda stream: graph.launch(arrays.stream(stream)), arrays.results()
 
-    def _run_known(self, inputs: Form | None, call: KernelCall, stream: int | None) -> bool:
-        """Launch a call that was checked before; returns whether it was."""
-        known = self._known.find(_key(inputs, call.out, call))
-        if known is not None:
-            known.run(gpu_driver(), stream)
-        return known is not None
+    def _run_validated(self, inputs: Form | None, call: KernelCall, stream: int | None) -> bool:
+        """Launch a call that is in the cache of validated calls; return whether it is."""
+        validated = self._validated.find(_key(inputs, call.out, call))
+        if validated is not None:
+            validated.run(gpu_driver(), stream)
+        return validated is not None
 
     def _run(self, arrays: _Arrays, call: KernelCall, inputs: Form | None) -> None:
         sequence = self._launches(arrays.pointers)
@@ -138,9 +138,9 @@ class CudaExecutable:
         key = _key(inputs, arrays.returned, call)
         if inputs is not None and key is not None:
             as_torch = any(is_torch(a) for a in (*call.arrays.values(), *arrays.returned.values()))
-            self._known.add(inputs, key, ValidatedCall(sequence, prepared, arrays.device, as_torch))
+            self._validated.add(inputs, key, ValidatedCall(sequence, prepared, arrays.device, as_torch))
 
-    def _made(self, call: KernelCall, device: int) -> dict[str, Any]:
+    def _make_outputs(self, call: KernelCall, device: int) -> dict[str, Any]:
         """Return new outputs for inputs that lie on a GPU."""
         with gpu_driver().on_device(device):
             return {s.name: empty_like_caller(call.example, s.dtype, s.shape) for s in self._signature.outputs}
@@ -148,8 +148,8 @@ class CudaExecutable:
     def _launches(self, pointers: Mapping[str, int]) -> LaunchSequence:
         """Return the launches for arrays at some addresses.
 
-        Whole allocations are aligned for every vector; a part of one may not be. For those the kernels are compiled
-        once more, at the first such call, to access one element at a time.
+        Whole allocations are aligned for every vector; a slice of one may not be. The first call on such a slice
+        compiles the kernels again, with scalar accesses.
         """
         with self._lock:
             if any(pointers[name] % aligned for name, aligned in self._alignments.items()):
@@ -181,7 +181,7 @@ class _Arrays:
         try:
             self._given: list[object] = [*self._call.arrays.values(), *(self._call.out or {}).values()]
             self.caller = self.caller_now()
-            # arrays of other frameworks are made safe to use on the stream that is current while they are taken
+            # taking an array of another framework orders it with the current stream
             with nullcontext() if self._stream is None else self._driver.on_stream(self.caller.stream):
                 self._take()
         except BaseException:
@@ -195,7 +195,7 @@ class _Arrays:
     def _take(self) -> None:
         call, signature = self._call, self._signature
         self._example = next((a for a in self._given if on_gpu(a)), None)
-        # Only where all are in host memory: a copy beside a caller's own stream would have to be ordered with it.
+        # Only if all are in host memory: a copy would have to be ordered with the caller's own stream.
         upload = self._upload and self._example is None
         self.inputs = {
             s.name: as_device_array(call.arrays[s.name], s.name, s.dtype, s.shape, device=self.device, upload=upload)
@@ -209,11 +209,11 @@ class _Arrays:
         check_no_overlap(self.inputs, self.outputs)
 
     def caller_now(self) -> CallerContext:
-        """Return the caller with the stream that was asked for, or else the one that is current now."""
+        """Return the caller's context with the requested stream, or else with the current one."""
         return context_of(self._given, self._driver, self.device, self._stream)
 
     def stream(self, stream: object) -> Stream:
-        """Return a stream of any framework on the GPU of the arrays, or the one that is current now for None."""
+        """Return a stream of any framework on the GPU of the arrays; the current one for None."""
         if stream is None:
             return self.caller_now().stream
         return self._driver.foreign_stream(stream_handle(stream), self.device)
@@ -231,7 +231,7 @@ class _Arrays:
         return {name: int(a.data.ptr) for name, a in (*self.inputs.items(), *self.outputs.items())}
 
     def results(self) -> dict[str, Any]:
-        """Return the outputs where and as the caller wants them."""
+        """Return the outputs in the caller's framework and memory."""
         example = self._call.example
         if self._call.out is not None or self._example is not None or example is None:
             return self.returned
@@ -239,17 +239,17 @@ class _Arrays:
 
 
 def alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int]:
-    """Return what the address of each of the caller's arrays must be a multiple of, where vectors ask for something."""
+    """Return the alignment in bytes that vector accesses require of the caller's arrays, by name."""
     public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
-    found: dict[str, int] = {}
+    bytes_by_name: dict[str, int] = {}
     for p in (p for k in kernels for p in k.params):
         if p.aligned > 1 and p.name in public:
-            found[public[p.name]] = max(found.get(public[p.name], 1), p.aligned)
-    return found
+            bytes_by_name[public[p.name]] = max(bytes_by_name.get(public[p.name], 1), p.aligned)
+    return bytes_by_name
 
 
 def launch_steps(program: ProgramLayout, kernels: Iterable[CudaKernel]) -> list[LaunchStep]:
-    """Return the launches, with each parameter traced to an array, the workspace or a scalar of the call."""
+    """Return the launches; each argument is an array, part of the workspace or a scalar of the call."""
     arguments: dict[str, Argument] = {a.buffer.name: BufferArgument(n) for n, a in program.inputs.items()}
     arguments |= {a.buffer.name: BufferArgument(n) for n, a in program.outputs.items()}
     arguments |= {slot.buffer.name: WorkspaceArgument(slot.offset) for slot in program.workspace}
@@ -270,7 +270,7 @@ def launch_steps(program: ProgramLayout, kernels: Iterable[CudaKernel]) -> list[
 
 
 def _device(call: KernelCall, current: int) -> int:
-    """Return the GPU on which the caller's arrays lie; the current one if none does."""
+    """Return the GPU of the caller's arrays; the current one if no array is on a GPU."""
     for value in (*call.arrays.values(), *(call.out or {}).values()):
         device = device_of(value)
         if device is not None and device.kind == "cuda":
@@ -279,10 +279,14 @@ def _device(call: KernelCall, current: int) -> int:
 
 
 def _key(inputs: Form | None, outputs: Mapping[str, Any] | None, call: KernelCall) -> Form | None:
-    """Return what tells a call from others, or None if some of its arrays are looked at anew each time."""
-    made = None if inputs is None or not outputs else forms_of(outputs.values())
+    """Return the cache key of a call; None if some of its arrays must be checked at every call."""
+    output_forms = None if inputs is None or not outputs else forms_of(outputs.values())
     # bytes, since a NaN is not equal to itself and 0.0 is equal to -0.0
-    return None if made is None else (inputs, made, *((n, v.dtype, v.tobytes()) for n, v in call.scalars.items()))
+    return (
+        None
+        if output_forms is None
+        else (inputs, output_forms, *((n, v.dtype, v.tobytes()) for n, v in call.scalars.items()))
+    )
 
 
 def _compile(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:

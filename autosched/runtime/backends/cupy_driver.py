@@ -1,4 +1,4 @@
-"""The GPU through CuPy, or why there is none."""
+"""The GPU through CuPy, and the reason if there is none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosched.runtime.backends.gpu_driver import DeviceMemory, GpuDriver, Strea
 from autosched.runtime.call.launch_plan import Dim3
 
 _MOST_STREAMS = 64
-_LEGACY_STREAMS = (0, 1)  # handles of the default stream that all threads share
+_LEGACY_STREAMS = (0, 1)  # handles of the default stream, which all threads share
 
 _HINTS = (
     (
@@ -32,11 +32,11 @@ _HINTS = (
     ),
     ("STREAM_?CAPTURE", "a stream is being captured: call the pipeline once before, and capture in the relaxed mode"),
 )
-"""Ways out, by a pattern of the driver's and the runtime's names for an error."""
+"""Ways out by a pattern of the error's name in the driver or the runtime."""
 
 
 class CupyDriver:
-    """The GPU through CuPy; see :class:`GpuDriver` for what the methods mean."""
+    """The GPU through CuPy; see :class:`GpuDriver` for the methods."""
 
     def __init__(self) -> None:
         import cupy
@@ -51,13 +51,13 @@ class CupyDriver:
 
     def current_device(self) -> int:
         """Return the number of the current device."""
-        try:  # here and below where each call comes by: `_explained` takes as long as what it explains
+        try:  # no `_explained` on the path of every call: it takes as long as the driver's function
             return int(self._cupy.cuda.runtime.getDevice())
         except self._errors as error:
             raise _explanation("asking for the current GPU", error) from error
 
     def on_device(self, device: int) -> AbstractContextManager[Any]:
-        """Make a device the current one for a while."""
+        """Make a device the current one within the context."""
         context: AbstractContextManager[Any] = self._cupy.cuda.Device(device)
         return context
 
@@ -68,9 +68,9 @@ class CupyDriver:
 
     def foreign_stream(self, pointer: int, device: int) -> Stream:
         """Return a stream that another framework owns."""
-        known = self._foreign.get((pointer, device))
-        if known is not None:
-            return known
+        cached = self._foreign.get((pointer, device))
+        if cached is not None:
+            return cached
         streams = self._cupy.cuda
         if hasattr(streams.Stream, "from_external"):  # since CuPy 14
             stream: Stream = streams.Stream.from_external(_StreamHandle(pointer))
@@ -82,7 +82,7 @@ class CupyDriver:
         return stream
 
     def on_stream(self, stream: Any) -> AbstractContextManager[Any]:
-        """Make a stream the current one for a while."""
+        """Make a stream the current one within the context."""
         context: AbstractContextManager[Any] = stream
         return context
 
@@ -93,7 +93,7 @@ class CupyDriver:
         return stream
 
     def is_capturing(self, stream: Any) -> bool:
-        """Whether a stream is being captured; the shared default stream never is, and must not be asked."""
+        """Whether a stream is being captured; the shared default stream never is, and cannot be queried."""
         if stream.ptr in _LEGACY_STREAMS:
             return False
         try:
@@ -126,7 +126,7 @@ class CupyDriver:
             return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, runtime.getDevice()))
 
     def allow_shared_memory(self, function: Any, size: int) -> None:
-        """Let a kernel be launched with up to `size` bytes of dynamic shared memory."""
+        """Allow launches of a kernel with up to `size` bytes of dynamic shared memory."""
         driver = self._cupy.cuda.driver
         attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         with self._explained(f"allowing {size} bytes of shared memory"):
@@ -161,7 +161,7 @@ class CupyDriver:
 
     @contextmanager
     def _explained(self, action: str) -> Iterator[None]:
-        """Turn CuPy's errors into one that says what was tried and what to do."""
+        """Turn CuPy's errors into one that names the action and a way out."""
         try:
             yield
         except self._errors as error:
@@ -173,7 +173,7 @@ def gpu_driver() -> GpuDriver:
     """Return the driver of this machine's GPUs.
 
     Raises:
-        LaunchError: If nothing can be launched here; it says why and what still works.
+        LaunchError: If nothing can be launched here; the message has the reason and the alternatives.
     """
     try:
         import cupy

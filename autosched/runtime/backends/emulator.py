@@ -22,7 +22,7 @@ class EmulatedExecutable:
 
     Args:
         program: The lowered pipeline.
-        seed: Decides the order of threads; a correct kernel gives the same result for all.
+        seed: Seed of the order of threads; a correct kernel gives the same result for every seed.
 
     Raises:
         CompileError: If there is no C++ compiler, or it refuses the code.
@@ -35,7 +35,7 @@ class EmulatedExecutable:
         helpers = scalar_prelude(called_scalar_functions("\n".join(kernel.body for kernel in printed)))
         compiled = compile_emulated_kernels([_generated(kernel) for kernel in printed], helpers)
         self._kernels = list(zip(printed, compiled, strict=True))
-        self._lock = threading.Lock()  # launches take all processors anyway
+        self._lock = threading.Lock()  # each launch uses all processors
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> None:
         """Compute the outputs in place.
@@ -46,7 +46,7 @@ class EmulatedExecutable:
             scalars: Values of the pipeline's run-time parameters.
 
         Raises:
-            EmulatorError: If a kernel does what CUDA does not define.
+            EmulatorError: If the behaviour of a kernel is undefined in CUDA.
         """
         program = self.program
         workspace = aligned_empty(program.workspace_bytes)

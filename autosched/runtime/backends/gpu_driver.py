@@ -1,4 +1,4 @@
-"""The few calls to the GPU that launching needs, so that all else works with any driver, a fake one too."""
+"""Interface of the GPU driver functions that launching uses; tests replace it by a fake driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from autosched.runtime.call.launch_plan import Dim3
 
 PER_THREAD_DEFAULT_STREAM = 2
-"""Handle of the default stream that each thread has of its own (``cudaStreamPerThread``)."""
+"""Handle of the per-thread default stream (``cudaStreamPerThread``)."""
 
 
 class Stream(Protocol):
@@ -20,7 +20,7 @@ class Stream(Protocol):
 
 
 class DeviceMemory(Protocol):
-    """A piece of GPU memory that is free again when the object is gone."""
+    """GPU memory that is freed with the object."""
 
     @property
     def ptr(self) -> int:
@@ -28,31 +28,31 @@ class DeviceMemory(Protocol):
 
 
 class GpuDriver(Protocol):
-    """What launching needs from a GPU. Calls refer to the current device; errors are LaunchErrors."""
+    """Driver functions for launching, on the current device; errors are LaunchErrors."""
 
     def current_device(self) -> int:
         """Return the number of the current device."""
 
     def on_device(self, device: int) -> AbstractContextManager[Any]:
-        """Make a device the current one for a while."""
+        """Make a device the current one within the context."""
 
     def current_stream(self) -> Stream:
-        """Return the stream on which the caller works."""
+        """Return the caller's current stream."""
 
     def foreign_stream(self, pointer: int, device: int) -> Stream:
         """Return a stream that another framework owns."""
 
     def on_stream(self, stream: Stream) -> AbstractContextManager[Any]:
-        """Make a stream the current one for a while."""
+        """Make a stream the current one within the context."""
 
     def private_stream(self) -> Stream:
         """Return a new stream that does not wait for the default one."""
 
     def is_capturing(self, stream: Stream) -> bool:
-        """Whether work on a stream is recorded into a graph instead of being done."""
+        """Whether work on a stream is recorded into a graph instead of executed."""
 
     def allocate(self, size: int, stream: Stream) -> DeviceMemory:
-        """Return memory that is used in the order of a stream."""
+        """Return memory in the allocation order of a stream."""
 
     def load_module(self, code: bytes) -> Any:
         """Load a cubin."""
@@ -64,7 +64,7 @@ class GpuDriver(Protocol):
         """Return the most bytes of dynamic shared memory that a block can opt in to."""
 
     def allow_shared_memory(self, function: Any, size: int) -> None:
-        """Let a kernel be launched with up to `size` bytes of dynamic shared memory."""
+        """Allow launches of a kernel with up to `size` bytes of dynamic shared memory."""
 
     def launch(
         self, function: Any, grid: Dim3, block: Dim3, arguments: tuple[Any, ...], shared_bytes: int, stream: Stream

@@ -1,4 +1,4 @@
-"""Element type, shape and place of a caller's array, before a pipeline says what they should be."""
+"""Element type, shape and device of a caller's array, independent of any pipeline."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from autosched.runtime.call.frameworks import ArrayDevice, device_of, is_torch
 
 @dataclass(frozen=True, slots=True)
 class ArraySignature:
-    """What a kernel is made for.
+    """Properties of an array for which a kernel is compiled.
 
     Attributes:
         dtype: Element type.
         shape: Extents, outermost first.
-        device: Where the array lies.
+        device: The array's device.
     """
 
     dtype: DType
@@ -29,14 +29,14 @@ class ArraySignature:
 
 
 def signature_of(value: Any, name: str) -> ArraySignature | None:
-    """Return the form of an array of any framework; None for a value that is no array.
+    """Return the signature of an array of any framework; None for a value that is no array.
 
     Args:
-        value: What the caller passed.
+        value: The caller's argument.
         name: Its name, for messages.
 
     Raises:
-        InputError: If its elements have a type that pipelines do not know.
+        InputError: If no pipeline has this element type.
     """
     device = device_of(value)
     if device is None:
@@ -47,7 +47,7 @@ def signature_of(value: Any, name: str) -> ArraySignature | None:
             raise _refusal(name, element)
         return ArraySignature(BY_NAME[element], tuple(int(n) for n in value.shape), device)
     if not hasattr(value, "dtype") or not hasattr(value, "shape"):
-        value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)  # neither copies
+        value = np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)  # neither makes a copy
     try:
         return ArraySignature(as_dtype(value.dtype), tuple(int(n) for n in value.shape), device)
     except DSLError:
@@ -55,7 +55,7 @@ def signature_of(value: Any, name: str) -> ArraySignature | None:
 
 
 def common_device(forms: Mapping[str, ArraySignature]) -> ArrayDevice:
-    """Return where some arrays lie; the CPU if there are none.
+    """Return the device of some arrays; the CPU if there are none.
 
     Raises:
         InputError: If they do not all lie on one device.

@@ -1,4 +1,4 @@
-"""Take the caller's arrays as they are, without a copy, or say what is wrong with them and how to fix it."""
+"""Views of the caller's arrays without a copy, and diagnostics for unusable ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def as_device_array(
 
     Args:
         value: A CuPy array, a PyTorch CUDA tensor, or anything with ``__cuda_array_interface__`` or
-            ``__dlpack__``. The two last are made safe to use on CuPy's current stream.
+            ``__dlpack__``. The last two are ordered with CuPy's current stream.
         name: The array's name in the pipeline, for messages.
         dtype: Element type it must have.
         shape: Shape it must have; any when left out.
@@ -89,17 +89,17 @@ def as_device_array(
     import cupy
 
     argument = _Argument(value, name, as_dtype(dtype), shape, role, "cuda")
-    found = argument.require_device()
-    if found.kind == "cpu" and upload and role == "input":
+    location = argument.require_device()
+    if location.kind == "cpu" and upload and role == "input":
         return cupy.asarray(as_host_array(value, name, dtype, shape))
-    if found.kind != "cuda":
+    if location.kind != "cuda":
         fix = f"{name}.cuda()" if is_torch(value) else f"cupy.asarray({name})"
-        argument.refuse(f"an array on {found}", "an array on the GPU", f"copy it with {fix}", _RUN_ON_CPU)
+        argument.refuse(f"an array on {location}", "an array on the GPU", f"copy it with {fix}", _RUN_ON_CPU)
     if is_torch(value):
         argument.check_torch()
         argument.check_form(_torch_dtype_name(value), tuple(value.shape), value.is_contiguous())
-        # Not by DLPack: it would make CuPy's stream wait, and we run on PyTorch's own stream.
-        array = cupy_view(value.data_ptr(), as_dtype(dtype).numpy, tuple(value.shape), value, found.index)
+        # Not by DLPack, which makes CuPy's stream wait: the kernels run on PyTorch's own stream.
+        array = cupy_view(value.data_ptr(), as_dtype(dtype).numpy, tuple(value.shape), value, location.index)
     else:
         array = argument.cupy_view()
         argument.check_form(str(array.dtype), array.shape, array.flags.c_contiguous)
@@ -164,7 +164,7 @@ def empty_like_caller(example: Any, dtype: DTypeLike, shape: Sequence[int]) -> A
 def like_caller(array: Any, example: Any) -> Any:
     """Return a NumPy or CuPy array in the framework of a caller's array, without a copy.
 
-    Only where the caller works in NumPy and the array is on a GPU, it is copied to the host.
+    An array on a GPU is copied to the host for a caller who works with NumPy.
 
     Args:
         array: A NumPy or CuPy array.
@@ -176,7 +176,7 @@ def like_caller(array: Any, example: Any) -> Any:
 
         if not is_cupy(array):
             return torch.from_numpy(array)
-        if array.dtype == np.bool_:  # DLPack knows bool only since version 1.0
+        if array.dtype == np.bool_:  # DLPack has bool only since version 1.0
             return from_dlpack(array.view(np.uint8)).view(torch.bool)
         return from_dlpack(array)
     if is_cupy(array) and not on_gpu(example):
@@ -218,15 +218,15 @@ def _refuse_scalar(name: str, number: float, element: DType, reason: str) -> NoR
 
 
 class _Argument:
-    """A value that a caller passed for a named array, and the checks all kinds of arrays share.
+    """A caller's value for a named array, with the checks of all kinds of arrays.
 
     Args:
         value: The caller's value.
         name: The array's name in the pipeline.
         dtype: Element type it must have.
         shape: Shape it must have; any when left out.
-        role: Whether it is read or written.
-        place: Where the pipeline runs: "cpu" or "cuda".
+        role: "input" if the pipeline reads it, "output" if the pipeline writes it.
+        place: The pipeline's device: "cpu" or "cuda".
     """
 
     def __init__(
@@ -240,15 +240,15 @@ class _Argument:
         self.place = place
 
     def refuse(self, got: str, expected: str, fix: str, other: str = "", *, shared: bool = False) -> NoReturn:
-        """Raise the error that names the array, what it is, what it should be, and the way out.
+        """Raise the error with the array's name, actual and expected properties, and the way out.
 
         Args:
-            got: What the array is.
-            expected: What it should be.
-            fix: How to make an input that is right.
+            got: The actual property of the array.
+            expected: The expected property.
+            fix: Expression that makes a suitable input.
             other: Another way out.
-            shared: Whether what ``fix`` makes shares the array's memory. Where it does not, a result written to it
-                would not reach the array, so that outputs get other advice.
+            shared: Whether the result of ``fix`` shares the array's memory. Otherwise a written result would not reach
+                the caller's array, so outputs get other advice.
         """
         if self.role == "output" and not shared:
             fix = self._new_output()
@@ -264,7 +264,7 @@ class _Argument:
         return f"leave out= away, or pass {made} and copy the result from there"
 
     def require_device(self) -> ArrayDevice:
-        """Return where the value lies; refuse what is no array."""
+        """Return the value's device; raise for a value that is no array."""
         device = device_of(self.value)
         if device is None:
             got = f"a value of type {type(self.value).__qualname__}"
@@ -274,7 +274,7 @@ class _Argument:
         return device
 
     def check_torch(self) -> None:
-        """Refuse tensors whose memory does not hold their values as they are, and those that need gradients."""
+        """Refuse tensors with gradients, and lazily negated or conjugated ones."""
         tensor, name = self.value, self.name
         layout = str(tensor.layout).removeprefix("torch.")
         if layout != "strided":
@@ -286,7 +286,7 @@ class _Argument:
             self.refuse("a tensor with a pending negation or conjugation", "plain memory", fix)
 
     def check_form(self, got_dtype: str, got_shape: tuple[int, ...], contiguous: bool) -> None:
-        """Refuse another dtype, another shape, or elements that do not follow one another in C order."""
+        """Refuse another dtype, another shape, or a layout that is not C-contiguous."""
         name, expected = self.name, self.dtype
         torch_like = is_torch(self.value)
         if got_dtype != str(expected.numpy):

@@ -1,8 +1,7 @@
-"""Calls on arrays that were checked before: what a check looks at is compared, and not checked again.
+"""Cache of validated calls.
 
-Checking a call's arrays one by one takes ten times as long as launching a kernel. A caller who passes CuPy arrays or
-PyTorch tensors of the same form as before, at the same addresses, needs no second check: whatever it would look at is
-part of the key under which the first one is remembered.
+Validating a call's arrays takes much longer than launching a kernel. CuPy arrays and PyTorch tensors of the same form
+at the same addresses are not validated again: the cache key holds every property that the validation reads.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from autosched.runtime.call.launcher import LaunchSequence, PreparedCall
 
 Form = tuple[Hashable, ...]
 
-MOST_KNOWN = 256
-"""Calls that are remembered; with one more, all are forgotten."""
+MAX_CACHED_CALLS = 256
+"""Capacity of the cache; the next entry after that clears it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidatedCall:
-    """A call that was checked.
+    """A validated call.
 
     Attributes:
-        sequence: What it launches.
-        prepared: On what.
-        device: Number of the GPU on which its arrays lie.
+        sequence: The launches.
+        prepared: Pointers and scalars.
+        device: Number of the arrays' GPU.
         as_torch: Whether the caller works with PyTorch.
     """
 
@@ -39,7 +38,7 @@ class ValidatedCall:
     as_torch: bool
 
     def run(self, driver: GpuDriver, stream: int | None = None) -> None:
-        """Launch it on the caller's current stream, or on one by its handle.
+        """Launch it on the caller's current stream, or on the stream with this handle.
 
         Raises:
             LaunchError: If the driver refuses, or memory runs out.
@@ -50,23 +49,23 @@ class ValidatedCall:
 
 
 class ValidatedCalls:
-    """The calls of a pipeline that were checked, and the devices of inputs that were."""
+    """Validated calls of a pipeline, and devices of validated inputs."""
 
     def __init__(self) -> None:
         self._calls: dict[Form, ValidatedCall] = {}
         self._devices: dict[Form, int] = {}
 
     def find(self, key: Form | None) -> ValidatedCall | None:
-        """Return the call of a key, or None if it is not known."""
+        """Return the cached call of a key, or None."""
         return None if key is None else self._calls.get(key)
 
     def device_of(self, inputs: Form | None) -> int | None:
-        """Return the GPU of inputs that were part of a call, or None if they are not known."""
+        """Return the GPU of inputs that were part of a cached call, or None."""
         return None if inputs is None else self._devices.get(inputs)
 
     def add(self, inputs: Form, key: Form, call: ValidatedCall) -> None:
-        """Remember a call by the forms of its inputs, and of all it was made with."""
-        if len(self._calls) >= MOST_KNOWN:
+        """Cache a call under its key, and its device under the forms of its inputs."""
+        if len(self._calls) >= MAX_CACHED_CALLS:
             self._calls.clear()
             self._devices.clear()
         self._devices[inputs] = call.device
@@ -74,19 +73,19 @@ class ValidatedCalls:
 
 
 def forms_of(arrays: Iterable[Any]) -> Form | None:
-    """Return all that checks look at in some arrays, or None if one is not CuPy's or PyTorch's on a GPU.
+    """Return all properties that validation reads; None unless all arrays are CuPy's or PyTorch's on a GPU.
 
-    Those of other frameworks may have to be waited for, and those in host memory are copied: they are looked at anew.
+    Arrays of other frameworks may need synchronisation, and arrays in host memory are copied, at every call.
     """
     cupy, torch = sys.modules.get("cupy"), sys.modules.get("torch")
-    found: list[Hashable] = []
+    forms: list[Hashable] = []
     for a in arrays:
         if cupy is not None and type(a) is cupy.ndarray:
             memory = a.data
-            found.append((memory.ptr, memory.device_id, a.dtype, a.shape, a.strides))
+            forms.append((memory.ptr, memory.device_id, a.dtype, a.shape, a.strides))
         elif torch is not None and type(a) is torch.Tensor and a.is_cuda and a.layout is torch.strided:
             unusual = a.requires_grad or a.is_neg() or a.is_conj()
-            found.append((a.data_ptr(), a.device, a.dtype, a.shape, a.stride(), unusual))
+            forms.append((a.data_ptr(), a.device, a.dtype, a.shape, a.stride(), unusual))
         else:
             return None
-    return tuple(found)
+    return tuple(forms)

@@ -1,4 +1,4 @@
-"""How the caller works on the GPU: stream and memory of CuPy or of PyTorch."""
+"""Stream and memory pool of the caller's framework, CuPy or PyTorch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from autosched.runtime.call.frameworks import is_torch
 
 @dataclass(frozen=True, slots=True)
 class CallerContext:
-    """How the caller works on the GPU, so that the pipeline works the same way.
+    """The caller's stream and memory pool, which the pipeline uses too.
 
     Attributes:
         stream: The stream on which the caller's arrays are made and read.
-        allocate: Returns memory of so many bytes, from the pool of the caller's framework.
-        graphs_own_memory: Whether what is allocated during a capture stays with the captured graph.
+        allocate: Allocates a number of bytes from the pool of the caller's framework.
+        graphs_own_memory: Whether memory allocated during a capture belongs to the captured graph.
     """
 
     stream: Stream
@@ -29,19 +29,19 @@ class CallerContext:
 
 
 def context_of(arrays: Iterable[object], driver: GpuDriver, device: int, stream: int | None = None) -> CallerContext:
-    """Return the stream and memory of whoever made `arrays`: PyTorch's for tensors, else CuPy's.
+    """Return the context of the framework of `arrays`: PyTorch's for tensors, else CuPy's.
 
     Args:
         arrays: The caller's arrays.
         driver: The GPU.
-        device: Number of the GPU on which they lie.
-        stream: Handle of the stream to work on; that framework's current one when left out.
+        device: Number of the arrays' GPU.
+        stream: Handle of the stream to use; the framework's current one when left out.
     """
     return context_like(driver, device, stream, as_torch=any(is_torch(array) for array in arrays))
 
 
 def context_like(driver: GpuDriver, device: int, stream: int | None = None, *, as_torch: bool) -> CallerContext:
-    """Return the stream and memory of a caller who works with PyTorch, or else with CuPy; see `context_of`."""
+    """Return the context of PyTorch, or else of CuPy; see `context_of`."""
     if as_torch:
         handle = _torch_stream(device) if stream is None else stream
         memory = partial(_TorchMemory, device=device, stream=stream)
@@ -53,7 +53,7 @@ def context_like(driver: GpuDriver, device: int, stream: int | None = None, *, a
 
 
 def cupy_caller(driver: GpuDriver) -> CallerContext:
-    """Return the stream and memory of a caller who works with CuPy."""
+    """Return the context of CuPy."""
     stream = driver.current_stream()
     return CallerContext(stream, lambda size: driver.allocate(size, stream))
 
@@ -65,7 +65,7 @@ def _torch_stream(device: int) -> int:
 
 
 class _TorchMemory:
-    """Memory from PyTorch's allocator, on a stream of ours or PyTorch's current one."""
+    """Memory from PyTorch's allocator, on a given stream or PyTorch's current one."""
 
     def __init__(self, size: int, device: int, stream: int | None) -> None:
         import torch

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from autosched.errors import InputError, LaunchError
-from autosched.runtime.backends.executable import Backend, Executable, KernelInfo
+from autosched.runtime.backends.executable import Backend, Executable
+from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.runtime.call.signature import CallSignature
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ class CompiledPipeline:
     """A pipeline compiled for fixed shapes on one backend; may be called from several threads.
 
     Args:
-        signature: What it takes and returns.
-        executable: Runs it.
-        backend: What it was compiled for.
+        signature: Inputs, outputs and parameters.
+        executable: Runs the kernels.
+        backend: The backend that the pipeline is compiled for.
     """
 
     def __init__(self, signature: CallSignature, executable: Executable, backend: Backend) -> None:
@@ -32,21 +33,21 @@ class CompiledPipeline:
 
     @property
     def resources(self) -> tuple[KernelInfo, ...]:
-        """The kernels in launch order; registers, stack and spills are known for the backend ``cuda``."""
+        """The kernels in launch order; with registers, stack and spills for the backend ``cuda``."""
         return self._executable.resources
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, *, out: Any = None, **arguments: Any) -> Any:
         """Compute the pipeline.
 
         On a GPU the kernels go to the caller's current stream (PyTorch's for tensors, else CuPy's), and the call
-        returns before they are done. The same call repeated becomes a CUDA graph.
+        returns before they are done. A repeated call becomes a CUDA graph.
 
         Args:
             inputs: Inputs and parameters in a dict, for names that cannot be keywords (``out``, ``in``).
             out: Arrays for the outputs: one, a sequence in order, or a dict by name; made when left out.
             **arguments: An array for every input and a number for every parameter without a default. Arrays are
                 C-contiguous, of the element type and shape the pipeline was scheduled for: NumPy, CuPy, PyTorch, or
-                anything with DLPack or an array interface. They are used as they are, without a copy.
+                anything with DLPack or an array interface. Arrays are not copied.
 
         Returns:
             The output, in the caller's framework and on the caller's device; for several outputs a named tuple.
@@ -63,12 +64,12 @@ class CompiledPipeline:
     ) -> None:
         """Queue the pipeline on a stream, without waiting for it and without making arrays.
 
-        Nothing orders this stream with the ones on which the arrays were made; keep the arrays until the work is done.
-        In host memory the pipeline runs at once.
+        This stream is not synchronised with those on which the arrays were made; keep the arrays until the work is
+        done. In host memory the pipeline runs at once.
 
         Args:
             stream: A CUDA stream: of CuPy, of PyTorch, anything with ``__cuda_stream__``, or a handle as an integer.
-                None stands for the caller's current one, and is all that the other backends take.
+                None means the caller's current one; other backends accept only None.
             inputs: As for a call; on the backend ``cuda`` all arrays must lie on one GPU.
             out: Arrays for the outputs, as for a call.
             **arguments: As for a call.
@@ -86,15 +87,15 @@ class CompiledPipeline:
     def benchmark(
         self, inputs: Mapping[str, Any] | None = None, /, *, seconds: float = 1.0, **arguments: Any
     ) -> Benchmark:
-        """Time the pipeline on inputs that are in no cache, with outputs made beforehand.
+        """Time the pipeline on cold inputs, with preallocated outputs.
 
-        On a GPU, the current one, the time of the device is measured; else what a call takes. Copies of the arrays are
-        used in turn, so that more than twice the last cache is touched before an array is read again.
+        On the current GPU device time is measured, otherwise the time of a call. Runs rotate over copies of the arrays,
+        so that more than twice the last-level cache is touched before an array is read again.
 
         Args:
-            inputs: As for a call; random arrays are made for inputs that are left out.
-            seconds: Time to measure for, at most; it ends earlier once the median is known to 0.5 %. Warming up and
-                copying arrays come on top.
+            inputs: As for a call; inputs that are left out are random arrays.
+            seconds: Time budget of the measurement, which ends earlier once the median has a precision of 0.5 %.
+                Warm-up and copies of arrays take additional time.
             **arguments: As for a call.
 
         Raises:
@@ -141,12 +142,17 @@ class PipelineGraph:
     """A pipeline captured with its arrays, made by `CompiledPipeline.graph`.
 
     Attributes:
-        outputs: What a call would have returned; the arrays hold results once a launch is done.
+        outputs: The outputs as a call returns them; the arrays hold results after a launch.
     """
 
     def __init__(self, launch: Callable[[object], None], outputs: Any) -> None:
         self._launch = launch
         self.outputs = outputs
+
+    def __repr__(self) -> str:
+        outputs = self.outputs if isinstance(self.outputs, tuple) else (self.outputs,)
+        arrays = ", ".join(f"{a.dtype}{list(a.shape)}" for a in outputs)
+        return f"<PipelineGraph -> {arrays}>"
 
     def launch(self, stream: object = None) -> None:
         """Queue the pipeline on a stream, without waiting for it.

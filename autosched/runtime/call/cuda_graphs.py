@@ -1,4 +1,4 @@
-"""Launches that repeat: remembered with everything bound, and as CUDA graphs."""
+"""Repeated calls: launches with bound arguments, and CUDA graphs of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autosched.runtime.call.launch_plan import LaunchStep, StepArgument
 
 @dataclass(slots=True)
 class BoundStep:
-    """A kernel's launches with everything known: the kernel on its device, and the arguments' values at first."""
+    """A kernel's launches with bound arguments: the loaded kernel, and the arguments of the first launch."""
 
     step: LaunchStep
     function: Any
@@ -30,16 +30,16 @@ class BoundStep:
         numbered = [isinstance(a, StepArgument) for a in self.step.arguments]
         for n in range(self.step.launches):
             number = np.int32(n)
-            yield tuple(number if own else a for own, a in zip(numbered, self.arguments, strict=True))
+            yield tuple(number if is_step else a for is_step, a in zip(numbered, self.arguments, strict=True))
 
 
 @dataclass(slots=True)
 class RecentCall:
-    """A call that came before.
+    """A recent call.
 
     Attributes:
-        bound: Its launches.
-        graph: The same launches as a graph, once it has been captured.
+        bound: The launches with bound arguments.
+        graph: The launches as a CUDA graph, after it was captured.
     """
 
     bound: tuple[BoundStep, ...]
@@ -47,10 +47,10 @@ class RecentCall:
 
 
 class RecentCalls:
-    """The calls that came last, least recently used out first; not safe across threads.
+    """Least-recently-used cache of calls; not thread-safe.
 
     Args:
-        capacity: How many are remembered.
+        capacity: Most calls in the cache.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -58,29 +58,29 @@ class RecentCalls:
         self._calls: OrderedDict[Hashable, RecentCall] = OrderedDict()
 
     def find(self, key: Hashable) -> RecentCall | None:
-        """Return the call of a key, or None if it is not remembered."""
+        """Return the cached call of a key, or None."""
         call = self._calls.get(key)
         if call is not None:
             self._calls.move_to_end(key)
         return call
 
     def add(self, key: Hashable, call: RecentCall) -> None:
-        """Remember a call, and forget the one that was not used for longest."""
+        """Cache a call; the least recently used one is dropped from a full cache."""
         self._calls[key] = call
         if len(self._calls) > self._capacity:
             self._calls.popitem(last=False)
 
 
 class CapturedGraph:
-    """A pipeline's launches for fixed arrays and parameters, to be repeated with one call.
+    """A pipeline's launches for fixed arrays and parameters as one CUDA graph.
 
-    Keep it until its last launch is done: with it go its intermediate arrays.
+    Keep the object until its last launch is done: it owns the intermediate arrays.
 
     Args:
         graph: The driver's graph.
         driver: The driver.
-        device: Number of the GPU it runs on.
-        keep_alive: What it reads and writes; kept as long as the graph.
+        device: Number of its GPU.
+        keep_alive: The arrays that it reads and writes, which live as long as the graph.
     """
 
     def __init__(self, graph: Any, driver: GpuDriver, device: int, keep_alive: object) -> None:
@@ -91,7 +91,7 @@ class CapturedGraph:
         self._lock = threading.Lock()
 
     def launch(self, stream: Stream | None = None) -> None:
-        """Launch everything on a stream, the caller's current one when left out.
+        """Launch the graph on a stream; the caller's current one when left out.
 
         Raises:
             LaunchError: If the driver refuses.

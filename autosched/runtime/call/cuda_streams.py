@@ -8,7 +8,7 @@ from typing import Any
 from autosched.errors import InputError
 
 _LEGACY_STREAM = 1
-"""Another handle of the default stream, whose usual one is 0."""
+"""Second handle of the default stream, besides 0."""
 
 
 def stream_handle(stream: object) -> int:
@@ -22,7 +22,7 @@ def stream_handle(stream: object) -> int:
     """
     handle = _handle_of(stream)
     if handle < 0:
-        raise InputError(f"stream {stream!r} is no handle of a CUDA stream: those are not negative")
+        raise InputError(f"stream {stream!r} is no handle of a CUDA stream: handles are not negative")
     return 0 if handle == _LEGACY_STREAM else handle
 
 

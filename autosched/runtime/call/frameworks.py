@@ -15,10 +15,10 @@ _DLPACK_CUDA = frozenset({2, 13})  # kDLCUDA, kDLCUDAManaged
 
 @dataclass(frozen=True, slots=True)
 class ArrayDevice:
-    """Where an array lies.
+    """The device of an array.
 
     Attributes:
-        kind: "cpu", "cuda", or another framework's own name such as "mps".
+        kind: "cpu", "cuda", or a framework's name of another device, such as "mps".
         index: Number of the GPU; 0 on the CPU.
     """
 
@@ -42,7 +42,7 @@ def is_cupy(value: object) -> bool:
 
 
 def device_of(value: Any) -> ArrayDevice | None:
-    """Return where a caller's array lies, or None for a value that is no array."""
+    """Return the device of a caller's array; None for a value that is no array."""
     if isinstance(value, np.ndarray):
         return ArrayDevice("cpu")
     if is_torch(value):
@@ -62,7 +62,7 @@ def device_of(value: Any) -> ArrayDevice | None:
 
 
 def on_gpu(value: object) -> bool:
-    """Whether a caller's array lies in the memory of an NVIDIA GPU."""
+    """Whether a caller's array is in the memory of an NVIDIA GPU."""
     device = device_of(value)
     return device is not None and device.kind == "cuda"
 

@@ -1,8 +1,7 @@
-"""What the compiler is told of a kernel's launches, by which it chooses how many registers a thread may have.
+"""Launch bounds, from which ptxas derives the register limit of a thread.
 
-Told only how many threads a block has, ptxas weighs registers against blocks that fit a multiprocessor at once, and
-gives a thread so few that it spills, though more were free: 32 with 1,280 bytes spilled, where blocks of 1,024 threads
-leave 64. Told that one block is enough, it takes what there is.
+With only the block size, ptxas trades registers against resident blocks and may spill although registers are free.
+With a minimum of one resident block, a thread may use all registers that the block leaves it.
 """
 
 from __future__ import annotations
@@ -13,5 +12,5 @@ _HEAD = re.compile(r"^KERNEL\((\w+), (\d+)\)\(", re.MULTILINE)
 
 
 def relax_launch_bounds(source: str) -> str:
-    """Return generated CUDA C whose threads may have all registers that one block leaves them; other text as it is."""
+    """Return generated CUDA C with launch bounds of one resident block; other text is unchanged."""
     return _HEAD.sub(r"KERNEL(\1, \2, 1)(", source)

@@ -1,4 +1,4 @@
-"""What a compiled pipeline launches: kernels in order, and where each of their arguments comes from."""
+"""Launches of a compiled pipeline: kernels in order, and the source of each argument."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BufferArgument:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceArgument:
-    """Pointer into the pipeline's workspace, where intermediate arrays live.
+    """Pointer into the pipeline's workspace of intermediate arrays.
 
     Attributes:
         byte_offset: Distance of the pointer from the workspace's first byte.
@@ -45,7 +45,7 @@ class LaunchScalar:
 
     Attributes:
         name: Name of the parameter.
-        dtype: Type in which the kernel takes it.
+        dtype: Type of the kernel's argument.
     """
 
     name: str
@@ -66,11 +66,11 @@ class LaunchStep:
 
     Attributes:
         function: Name of the kernel.
-        grid: Blocks in x, y, z; nothing is launched where one of them is 0.
+        grid: Blocks in x, y, z; with a 0 nothing is launched.
         block: Threads per block in x, y, z.
         shared_bytes: Dynamic shared memory per block.
-        arguments: Where each argument comes from, in the kernel's order.
-        launches: How often it is launched, one launch after the other.
+        arguments: The source of each argument, in the kernel's order.
+        launches: Number of consecutive launches.
     """
 
     function: str
@@ -81,11 +81,11 @@ class LaunchStep:
     launches: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse sizes that no kernel can have."""
+        """Refuse impossible sizes."""
         if len(self.grid) != 3 or len(self.block) != 3 or min(self.grid) < 0 or min(self.block) < 1:
             raise ValueError(f"{self.function}: grid {self.grid} and block {self.block} cannot be launched")
         if self.shared_bytes < 0:
-            raise ValueError(f"{self.function}: {self.shared_bytes} bytes of shared memory cannot be had")
+            raise ValueError(f"{self.function}: {self.shared_bytes} bytes of shared memory cannot be allocated")
 
     @property
     def is_empty(self) -> bool:
@@ -150,11 +150,11 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The names that a pipeline's launches take, for telling calls apart quickly.
+    """Names of the arguments of a pipeline's launches, for cache keys of calls.
 
     Attributes:
         buffers: Inputs and outputs.
-        scalars: Scalar parameters; one that kernels take in two types counts twice.
+        scalars: Scalar parameters; a parameter with two argument types is listed twice.
     """
 
     buffers: tuple[str, ...]
@@ -162,13 +162,13 @@ class Signature:
 
     @classmethod
     def of(cls, steps: Iterable[LaunchStep]) -> Signature:
-        """Return the names that some launches take."""
+        """Return the argument names of some launches."""
         arguments = dict.fromkeys(argument for step in steps for argument in step.arguments)
         buffers = dict.fromkeys(argument.name for argument in arguments if isinstance(argument, BufferArgument))
         return cls(tuple(buffers), tuple(a for a in arguments if isinstance(a, LaunchScalar)))
 
     def key(self, binding: Binding) -> tuple[object, ...]:
-        """Return the values of a call in a form that can be hashed; equal keys launch the same."""
+        """Return the values of a call as a hashable key; calls with equal keys are equal."""
         pointers = tuple(binding.pointers.get(name) for name in self.buffers)
         # bytes, since a NaN is not equal to itself and 0.0 is equal to -0.0
         return (*pointers, *(binding.value_of(scalar, 0).tobytes() for scalar in self.scalars))

@@ -1,4 +1,4 @@
-"""Launch a pipeline's kernels on the caller's stream: plainly at first, as a CUDA graph when a call repeats."""
+"""Launch a pipeline's kernels on the caller's stream: one by one at first, as a CUDA graph for a repeated call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from autosched.runtime.call.workspaces import Workspaces, stream_key
 from autosched.settings import settings
 
 SHARED_MEMORY_WITHOUT_OPT_IN = 48 * 1024
-"""Bytes of dynamic shared memory that every kernel may ask for; more needs a function attribute."""
+"""Bytes of dynamic shared memory available to every kernel; more needs a function attribute."""
 
 _RECENT_CALLS = 16
 
@@ -44,7 +44,7 @@ class CudaModule:
         self._lock = threading.Lock()
 
     def function(self, name: str, shared_bytes: int = 0) -> Any:
-        """Return a kernel on the current device, ready to be launched with that much shared memory.
+        """Return a kernel on the current device, with its shared memory enabled.
 
         Raises:
             LaunchError: If the cubin does not load here, has no such kernel, or the device has too
@@ -76,11 +76,11 @@ class CudaModule:
 
         Args:
             function: Its name.
-            grid: Blocks in x, y, z; nothing is launched where one is 0.
+            grid: Blocks in x, y, z; with a 0 nothing is launched.
             block: Threads per block in x, y, z.
             arguments: NumPy scalars (pointers as ``np.uint64``) or CuPy arrays.
             shared_bytes: Dynamic shared memory per block.
-            stream: Where to launch; CuPy's current stream when left out.
+            stream: The stream; CuPy's current one when left out.
 
         Raises:
             LaunchError: If the driver refuses.
@@ -105,8 +105,8 @@ class PreparedCall:
     """The values of a call.
 
     Attributes:
-        binding: Its pointers and scalars.
-        key: The same in a form that can be hashed.
+        binding: The pointers and scalars.
+        key: A hashable key of them.
     """
 
     binding: Binding
@@ -147,7 +147,7 @@ class LaunchSequence:
         # a graph saves the launches between the first and the last kernel
         self._use_graphs = sum(step.launches for step in self._steps) > 1 and settings().cuda_graphs
         self._capture_streams: dict[int, Stream] = {}
-        # Held for a whole call: two calls interleaved on one stream would mix in the workspace.
+        # Locked for a whole call: two interleaved calls on one stream would overwrite each other's workspace.
         self._lock = threading.RLock()
 
     def run(
@@ -160,10 +160,9 @@ class LaunchSequence:
     ) -> None:
         """Launch all kernels on the caller's stream; returns before they are done.
 
-        When the same pointers and scalars come a second time on a stream, the launches become a
-        CUDA graph. While the caller captures the stream, they are launched plainly into the
-        caller's own graph; graphs captured from one stream share a workspace, and must not be
-        replayed at the same time.
+        The second call with the same pointers and scalars on a stream is captured as a CUDA graph. While the caller
+        captures the stream, kernels are launched one by one into the caller's graph. Graphs captured from one stream
+        share a workspace, so they must not be replayed at the same time.
 
         Args:
             pointers: Address of each input and output.
@@ -196,8 +195,8 @@ class LaunchSequence:
         """Launch all kernels on the caller's stream; see `run`.
 
         Args:
-            call: What `prepare` returned.
-            device: Number of the GPU on which the arrays lie, which is the current one.
+            call: The result of `prepare`.
+            device: Number of the arrays' GPU, which is the current one.
             caller: The caller's stream and memory.
 
         Raises:
@@ -269,16 +268,16 @@ class LaunchSequence:
             _launch(self._driver, launch, stream)
 
     def _try_to_capture(self, bound: Sequence[BoundStep], device: int) -> Any | None:
-        """Return the graph of some launches; None, and no further graphs, if the driver refuses."""
+        """Return the graph of some launches; if the driver refuses, None, and capture no further graphs."""
         try:
             return self._capture(bound, device)
         except LaunchError as error:
             self._use_graphs = False
-            warnings.warn(f"going on without CUDA graphs: {error}", RuntimeWarning, stacklevel=4)
+            warnings.warn(f"CUDA graphs are disabled: {error}", RuntimeWarning, stacklevel=4)
             return None
 
     def _capture(self, bound: Sequence[BoundStep], device: int) -> Any:
-        """Record launches on a stream of our own: the caller's may be the default one, which cannot be captured."""
+        """Record launches on a private stream: the caller's may be the default one, which cannot be captured."""
         if device not in self._capture_streams:
             self._capture_streams[device] = self._driver.private_stream()
         stream = self._capture_streams[device]
@@ -286,7 +285,7 @@ class LaunchSequence:
         try:
             self._launch_all(bound, stream)
         except BaseException:
-            with contextlib.suppress(LaunchError):  # the first error counts; the stream must leave capture
+            with contextlib.suppress(LaunchError):  # the first error is reported; the stream must leave capture
                 self._driver.end_capture(stream)
             raise
         return self._driver.end_capture(stream)

@@ -1,4 +1,4 @@
-"""What a compiled pipeline takes and returns, and sorting a call's arguments into it."""
+"""Inputs, outputs and parameters of a compiled pipeline, and sorting of a call's arguments."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ArraySpec:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """The arguments of one call, sorted and named but with arrays not looked at yet.
+    """The sorted arguments of one call; arrays are not validated yet.
 
     Attributes:
-        arrays: What the caller passed for each input.
-        out: What the caller passed for each output; None if outputs are to be made.
+        arrays: The caller's value for each input.
+        out: The caller's value for each output; None if outputs are to be made.
         scalars: Value of each run-time parameter, in its type.
     """
 
@@ -47,7 +47,7 @@ class KernelCall:
 
     @property
     def example(self) -> Any:
-        """The first input, whose framework outputs are made in; None for a pipeline without inputs."""
+        """The first input, which decides the outputs' framework; None for a pipeline without inputs."""
         return next(iter(self.arrays.values()), None)
 
 
@@ -57,10 +57,10 @@ class CallSignature:
 
     Attributes:
         pipeline: The pipeline's name.
-        inputs: What has to be passed.
-        outputs: What is returned.
-        scalars: Type of each parameter that is passed at a call.
-        defaults: Values of those that may be left out.
+        inputs: The inputs.
+        outputs: The outputs.
+        scalars: Type of each run-time parameter.
+        defaults: Values of run-time parameters that may be left out.
         fixed: Parameters whose value is built into the kernels.
     """
 
@@ -77,16 +77,16 @@ class CallSignature:
 
         Args:
             bound: The pipeline.
-            params: Values of run-time parameters to use where a call does not pass them.
+            params: Default values of run-time parameters.
 
         Raises:
             InputError: If a value does not fit its parameter's type.
         """
-        given = params or {}
+        values = params or {}
         defaults = {
             p.name: as_scalar(value, p.name, p.dtype)
             for p in bound.scalars
-            if (value := given.get(p.name, p.default)) is not None
+            if (value := values.get(p.name, p.default)) is not None
         }
         return cls(
             pipeline=bound.pipeline.name,
@@ -111,13 +111,13 @@ class CallSignature:
             positional: Arguments in a dict, for names that cannot be keywords.
             keywords: Arguments by keyword.
             out: The caller's arrays for the outputs: one array, a sequence, a mapping by name, or None.
-            make: Returns an array for an input that is left out; without it none may be.
+            make: Makes an array for a missing input; without it every input is required.
 
         Raises:
             InputError: If a name is unknown, given twice or missing, or a parameter's value does not fit.
         """
-        given = self._merged(positional, keywords)
-        arrays = {spec.name: given.pop(spec.name) for spec in self.inputs if spec.name in given}
+        arguments = self._merged(positional, keywords)
+        arrays = {spec.name: arguments.pop(spec.name) for spec in self.inputs if spec.name in arguments}
         for spec in self.inputs:
             if spec.name in arrays:
                 continue
@@ -128,14 +128,14 @@ class CallSignature:
                     f"input {spec.name!r} is missing; pass {spec.name}=<array of {spec.dtype}, shape {spec.shape}>"
                 )
         scalars = dict(self.defaults)
-        for name, value in given.items():
+        for name, value in arguments.items():
             if name in self.scalars:
                 scalars[name] = as_scalar(value, name, self.scalars[name])
             elif name in self.fixed:
                 self._check_fixed(name, value)
             else:
-                known = [*(spec.name for spec in self.inputs), *self.scalars, *self.fixed]
-                self._refuse(f"there is no input or parameter {name!r}; {_nearest(name, known)}")
+                names = [*(spec.name for spec in self.inputs), *self.scalars, *self.fixed]
+                self._refuse(f"there is no input or parameter {name!r}; {_nearest(name, names)}")
         for name, dtype in self.scalars.items():
             if name not in scalars:
                 self._refuse(f"parameter {name!r} is missing and has no default; pass {name}=<number of {dtype}>")
@@ -183,7 +183,7 @@ class CallSignature:
 
 
 def output_specs(bound: BoundPipeline) -> tuple[ArraySpec, ...]:
-    """Return what a bound pipeline computes: one array for each component of each output."""
+    """Return the output arrays of a bound pipeline: one for each component of each output."""
     funcs = bound.funcs
     return tuple(ArraySpec(name, funcs[f].dtypes[k], funcs[f].extents) for name, f, k in bound.output_components)
 
@@ -200,16 +200,16 @@ def check_no_overlap(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> N
     """
     seen: list[tuple[str, Any]] = [(f"input {name!r}", array) for name, array in inputs.items()]
     for name, array in outputs.items():
-        for what, other in seen:
+        for array_name, other in seen:
             if overlaps(array, other):
                 raise InputError(
-                    f"output {name!r} shares memory with {what}; "
+                    f"output {name!r} shares memory with {array_name}; "
                     "a pipeline reads its inputs while it writes: pass a separate array as out"
                 )
         seen.append((f"output {name!r}", array))
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+def _nearest(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
     question = f"did you mean {close[0]!r}? " if close else ""
-    return f"{question}It takes {', '.join(known) or 'nothing'}"
+    return f"{question}It takes {', '.join(names) or 'nothing'}"

@@ -12,15 +12,15 @@ _CAPACITY = 16
 
 
 def stream_key(stream: Stream) -> tuple[int, int]:
-    """Return what identifies a stream; one handle stands for every thread's own default stream."""
+    """Return the key of a stream; the per-thread default streams share one handle."""
     return stream.ptr, threading.get_ident() if stream.ptr == PER_THREAD_DEFAULT_STREAM else 0
 
 
 class Workspaces:
-    """A piece of memory for each stream, another for graphs captured from it; not safe across threads.
+    """One workspace for each stream, and one for graphs captured from it; not thread-safe.
 
     Args:
-        size: Bytes of a piece; 0 if the pipeline has no intermediate arrays.
+        size: Bytes of a workspace; 0 for a pipeline without intermediate arrays.
     """
 
     def __init__(self, size: int) -> None:
@@ -29,11 +29,11 @@ class Workspaces:
         self._captured: dict[tuple[int, ...], DeviceMemory] = {}
 
     def fresh(self, caller: CallerContext) -> DeviceMemory | None:
-        """Return a piece that nothing else uses; None if none is needed."""
+        """Return a new workspace; None if its size is 0."""
         return caller.allocate(self._size) if self._size else None
 
     def for_stream(self, device: int, caller: CallerContext) -> DeviceMemory | None:
-        """Return the piece for direct calls on the caller's stream; None if none is needed."""
+        """Return the workspace of direct calls on the caller's stream; None if its size is 0."""
         if not self._size:
             return None
         key = (device, *stream_key(caller.stream))
@@ -45,10 +45,10 @@ class Workspaces:
         return self._direct[key]
 
     def for_capture(self, device: int, caller: CallerContext) -> DeviceMemory | None:
-        """Return the piece for a graph that the caller captures; None if none is needed.
+        """Return the workspace of a graph that the caller captures; None if its size is 0.
 
-        The graph may be replayed on any stream at any time, so no direct call may use its piece,
-        and the piece must live as long as the graph: in the graph's own pool, or else here.
+        The graph may be replayed on any stream at any time. So no direct call may use its workspace, which must live as
+        long as the graph: in the graph's own pool, or else in this object.
         """
         if caller.graphs_own_memory or not self._size:
             return self.fresh(caller)

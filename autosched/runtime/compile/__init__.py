@@ -1,4 +1,4 @@
-"""Compilers and what they leave behind: NVRTC, the host's C compiler, the disk cache, their messages.
+"""Compilers: NVRTC, the host's C compiler, their messages, and the disk cache of their results.
 
 Begin with `nvrtc` and `host_compiler`.
 """

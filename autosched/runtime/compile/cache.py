@@ -1,10 +1,10 @@
 """The on-disk cache of compiled kernels: safe under concurrent writers, and never wrong after a crash.
 
 An entry is one file, ``<root>/<kind>/<key[:2]>/<key>-<digest><suffix>``. The key is a SHA-256 of
-everything the content depends on; the digest is the SHA-256 of the content itself. A reader hashes
-what it finds, so a truncated or corrupted file is a miss; so is one that a machine which lost its
-power had not written yet, which is why nobody waits for the disk. A writer renames a finished file
-into place, so two writers of one key never mix, even when their compilers are not deterministic.
+everything the content depends on; the digest is the SHA-256 of the content itself. A reader verifies
+the digest, so a truncated or corrupted file is a miss. So is a file that a power failure left
+incomplete, which makes syncing to the disk unnecessary. A writer renames a finished file into place,
+so two writers of one key never mix, even if their compilers are not deterministic.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class CacheEntry:
     """One cached file.
 
     Attributes:
-        kind: What it is, e.g. "cubin".
+        kind: The kind of content, e.g. "cubin".
         key: SHA-256 of everything the content depends on, in hexadecimal.
-        path: Where it lies.
-        size_bytes: Its size.
+        path: The file.
+        size_bytes: Size of the file.
     """
 
     kind: str
@@ -61,7 +61,7 @@ def cache_key(**parts: object) -> str:
     """Return the SHA-256, in hexadecimal, of named parts and this package's version.
 
     Args:
-        **parts: Everything that the cached content depends on; values that JSON can hold.
+        **parts: Everything that the cached content depends on, as JSON values.
     """
     named = {"parts": parts, "format": FORMAT, "autosched": __version__}
     text = json.dumps(named, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
@@ -72,9 +72,9 @@ class DiskCache:
     """The entries of one kind.
 
     Args:
-        kind: Lower-case name of what is stored; it becomes a directory.
-        suffix: File name extension of the entries, so that other tools recognise them.
-        root: Root of the cache; from the settings, looked up at each use, when left out.
+        kind: Lower-case name of the kind of content, which is also its directory.
+        suffix: File name extension of the entries.
+        root: Root of the cache; from the current settings when left out.
     """
 
     def __init__(self, kind: str, *, suffix: str = ".bin", root: Path | None = None) -> None:
@@ -91,24 +91,24 @@ class DiskCache:
 
     def get(self, key: str) -> Path | None:
         """Return the path of a key's verified content, or None."""
-        found = self._find(key)
-        return found[0] if found else None
+        entry = self._find(key)
+        return entry[0] if entry else None
 
     def get_bytes(self, key: str) -> bytes | None:
         """Return a key's verified content, or None."""
-        found = self._find(key)
-        return found[1] if found else None
+        entry = self._find(key)
+        return entry[1] if entry else None
 
     def put(self, key: str, content: bytes | Writer) -> Path:
         """Store content under a key and return its path.
 
         Args:
             key: From :func:`cache_key`.
-            content: The bytes, or a function that writes them to the path it is given.
+            content: The bytes, or a function that writes them to the path that is its argument.
 
         Raises:
-            CacheError: If the cache directory cannot be written. What a writer function
-                raises passes through.
+            CacheError: If the cache directory cannot be written. Errors of a writer function
+                propagate.
         """
         shard = self._shard(key)
         temporary = shard / f".writing-{os.getpid()}-{secrets.token_hex(8)}{self.suffix}"
@@ -125,14 +125,14 @@ class DiskCache:
                 final = shard / f"{key}-{digest}{self.suffix}"
                 os.replace(temporary, final)
         finally:
-            with contextlib.suppress(OSError):  # a disk that is gone takes it along
+            with contextlib.suppress(OSError):  # an unmounted disk
                 temporary.unlink(missing_ok=True)
         logger.debug("cache: stored %s", final)
         return final
 
     def discard(self, key: str) -> None:
-        """Remove what is stored under a key, if anything is and this process may."""
-        with contextlib.suppress(OSError):  # a cache we may only read: the entry stays
+        """Remove the entry of a key, if there is one and this process may remove it."""
+        with contextlib.suppress(OSError):  # a read-only cache: the entry stays
             for path in self._shard(key).glob(f"{key}-*{self.suffix}"):
                 path.unlink()
 
@@ -142,15 +142,15 @@ class DiskCache:
         Raises:
             CacheError: If the cache directory cannot be read.
         """
-        found = []
+        entries = []
         for path in self._files():
             if match := _ENTRY.fullmatch(path.name):
-                with contextlib.suppress(FileNotFoundError):  # cleared meanwhile by another process
-                    found.append(CacheEntry(self.kind, match[1], path, path.stat().st_size))
-        return sorted(found, key=lambda entry: (-entry.size_bytes, entry.path))
+                with contextlib.suppress(FileNotFoundError):  # cleared by another process
+                    entries.append(CacheEntry(self.kind, match[1], path, path.stat().st_size))
+        return sorted(entries, key=lambda entry: (-entry.size_bytes, entry.path))
 
     def clear(self) -> int:
-        """Remove this kind's entries and leftovers of killed writers; return how many files went."""
+        """Remove this kind's entries and files of killed writers; return the number of removed files."""
         removed = 0
         with self._explain_os_errors():
             for path in list(self._files()):
@@ -171,20 +171,20 @@ class DiskCache:
         for path in candidates:
             try:
                 content = path.read_bytes()
-            except OSError as error:  # cleared meanwhile by another process, or not ours to read
+            except OSError as error:  # cleared by another process, or not readable
                 logger.debug("cache: %s cannot be read: %s", path, error)
                 continue
             if path.name == f"{key}-{hashlib.sha256(content).hexdigest()}{self.suffix}":
                 logger.debug("cache: hit %s", path)
                 return path, content
-            logger.warning("cache: %s is corrupted and is dropped", path)
-            with contextlib.suppress(OSError):  # a cache we may only read: the entry stays a miss
+            logger.warning("cache: %s is corrupted and is removed", path)
+            with contextlib.suppress(OSError):  # a read-only cache: the entry stays a miss
                 path.unlink()
         logger.debug("cache: miss %s %s", self.kind, key)
         return None
 
     def _files(self) -> Iterator[Path]:
-        """Yield files that this class wrote; the root may be a directory with other things in it."""
+        """Yield files that this class wrote; the root may hold other files."""
         with self._explain_os_errors("read"):
             paths = list(self.directory.glob("[0-9a-f][0-9a-f]/*"))
         for path in paths:
@@ -197,7 +197,7 @@ class DiskCache:
 
 
 def cached_kinds() -> list[str]:
-    """Return the kinds of which the cache holds files on disk.
+    """Return the kinds with files on disk.
 
     Raises:
         CacheError: If the cache directory cannot be read.
@@ -220,21 +220,21 @@ def cache_usage() -> dict[str, tuple[int, int]]:
 
 
 def clear_cache() -> int:
-    """Remove everything from the cache; return how many files went."""
+    """Remove all files of the cache; return their number."""
     return sum(DiskCache(kind).clear() for kind in cached_kinds())
 
 
 def _is_abandoned(unfinished: Path) -> bool:
-    """Whether an unfinished file's writer must be dead: by age, as it may have run on another machine."""
+    """Whether an unfinished file's writer is dead, by age: the writer may have run on another machine."""
     try:
         return time.time() - unfinished.stat().st_mtime > _ABANDONED_AFTER_S
-    except FileNotFoundError:  # finished meanwhile
+    except FileNotFoundError:  # finished by its writer
         return False
 
 
 @contextlib.contextmanager
 def _explained(directory: Path, action: str) -> Iterator[None]:
-    """Turn what the operating system refuses into an error that names the directory and the way out."""
+    """Turn errors of the operating system into a CacheError with the directory and the way out."""
     try:
         yield
     except OSError as error:

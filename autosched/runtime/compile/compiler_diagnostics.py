@@ -1,4 +1,4 @@
-"""What a compiler said, next to the generated lines it said it about."""
+"""A compiler's messages beside the generated lines that they refer to."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from autosched.errors import CompileError
 CONTEXT_LINES = 3
 """Lines of source shown before and after the first error."""
 
-# "blur.cu(12): error: ..." is how NVRTC writes it, "blur.c:12:5: error: ..." how gcc and clang do
+# NVRTC writes "blur.cu(12): error: ...", gcc and clang write "blur.c:12:5: error: ..."
 _ERROR_LINE = r"^{file}(?:\((\d+)\): (?:catastrophic )?error|:(\d+):(?:\d+:)? (?:fatal )?error:)"
 
 
 def first_error_line(log: str, file_name: str) -> int | None:
-    """Return the number, from 1, of the line of the first error in `file_name` that a log tells of."""
+    """Return the line number, from 1, of a log's first error in `file_name`."""
     match = re.search(_ERROR_LINE.format(file=re.escape(file_name)), log, re.MULTILINE)
     return int(match[1] or match[2]) if match else None
 
@@ -37,8 +37,8 @@ def refused_source(compiler: str, file_name: str, source: str, log: str, options
         compiler: Name and version of the compiler.
         file_name: Name of the source in the log.
         source: The whole generated text.
-        log: What the compiler wrote.
-        options: The options it was given.
+        log: The compiler's output.
+        options: The compiler's options.
     """
     message = f"{compiler} refused the generated source {file_name} (options: {' '.join(options)})"
     line = first_error_line(log, file_name)

@@ -1,4 +1,4 @@
-"""What compilers are told of generated C: the same bits everywhere, and vectors where there are lanes."""
+"""Compiler flags for generated C: bit-identical results with every compiler, and vectorised lane loops."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ EVERYWHERE: tuple[str, ...] = (
     "-fno-math-errno",
     "-fno-trapping-math",
 )
-"""Options for any compiler; contraction is off so that results are the interpreter's, bit for bit."""
+"""Options for any compiler; contraction is off, so that results equal the interpreter's bit for bit."""
 
 NO_IVOPTS = "-fno-ivopts"
-"""gcc before 12.4 and 13.3 may rewrite addresses such that it loses track of what they point to (its PR 110702): stores
-vanish, masked loads go astray."""
+"""Works around gcc's PR 110702: before 12.4 and 13.3, rewritten addresses may lose their base object, which drops
+stores and misdirects masked loads."""
 
 ALIGNED = "-falign-functions=64"
-"""Where a kernel begins is then the same whatever kernels come before it: a loop with many branches takes up to a third
-longer at one place than at another."""
+"""Makes the alignment of a kernel independent of the kernels before it: the time of branchy loops depends on their
+alignment."""
 
 GNU: tuple[str, ...] = (
-    # gcc 12 interchanges reduction loops that accumulate in memory, and so adds floats in another order.
+    # gcc 12 interchanges reduction loops that accumulate in memory, which changes the order of float additions.
     "-fno-loop-interchange",
     ALIGNED,
-    # Sums stay in registers where all loops inside the reduction are unrolled, eight points of two vectors, say; by
-    # itself gcc unrolls up to 200 instructions. With 800 stencils take twice as long to compile.
+    # Sums stay in registers if all loops inside the reduction are unrolled (eight points of two vectors, say); by
+    # default gcc unrolls up to 200 instructions. A limit of 800 doubles the compile time of stencils.
     "--param=max-completely-peeled-insns=400",
-    # A condition that is the same in all lanes, as in blocks at a border, keeps gcc 12 from forming vectors unless it
-    # is taken out of the loop; by itself gcc does that in loops of at most 50 instructions.
+    # A lane-uniform condition, as in boundary blocks, keeps gcc 12 from vectorising a loop unless the loop is
+    # unswitched; by default gcc unswitches loops of at most 50 instructions.
     "--param=max-unswitch-insns=1000",
-    # gcc takes up to 63 lanes one by one until an array of Members begins at a multiple of the vectors, and as many at
-    # the end; vectors across two lines cost less.
+    # To align accesses to per-thread arrays, gcc peels up to 63 scalar iterations before the vector loop, and as many
+    # after it; vectors that cross cache lines cost less.
     "--param=vect-max-peeling-for-alignment=0",
-    # Three and four instructions that are one are hardly ever found in this code (a few in 100,000), and searching for
-    # them takes a tenth of the time of compiling, half of it where much is written out.
+    # Combining three or four instructions rarely succeeds in this code, and the search takes up to half of the compile
+    # time of unrolled code.
     "--param=max-combine-insns=2",
-    # What a maximum or minimum inside another one found out gcc takes along as a condition: both are then compared and
-    # blended several times over, where each of them is an instruction.
+    # For a maximum or minimum inside another one, jump threading turns each instruction into several comparisons and
+    # blends.
     "-fno-thread-jumps",
 )
 """Options for gcc."""
@@ -44,10 +44,10 @@ GNU: tuple[str, ...] = (
 
 OTHERS: tuple[str, ...] = (
     ALIGNED,
-    # clang complains of every loop that it was to take in vectors and has not.
+    # clang warns of every loop with a vectorisation pragma that it does not vectorise.
     "-Wno-pass-failed",
 )
-"""Options for clang and the like, which refuse to be asked for optimisations that they do not know."""
+"""Options for clang and other compilers, which reject gcc's optimisation options."""
 
 
 def kernel_options(gnu: tuple[int, int] | None) -> tuple[str, ...]:

@@ -26,17 +26,17 @@ logger = logging.getLogger(__name__)
 Language = Literal["c", "c++"]
 
 WIDE_VECTORS = {8: "-mprefer-vector-width=256", 16: "-mprefer-vector-width=512"}
-"""By floats in a processor's vectors: compilers keep to shorter ones on some, which takes up to twice as long.
+"""Flags by floats in a processor's vectors: compilers prefer shorter vectors on some processors, which is slower.
 
-They do so with 16 floats on Intel's, and with eight on AMD's first EPYC, which virtual machines often pretend to have.
+They do so for 16 floats on Intel's, and for eight on AMD's first EPYC, a frequent model name of virtual machines.
 """
 
 GATHERS = "-mgather"
-"""On Intel's processors with fast gathers: gcc since 12.4 and 13.3 forms none on any of Intel's, which takes up to four
-times as long where lanes load at indices from data."""
+"""Enables gathers on Intel's processors with fast ones: gcc since 12.4 and 13.3 generates none on any Intel processor,
+which makes data-dependent loads much slower."""
 
 VECTOR_MATH = "-fveclib=libmvec"
-"""For clang, which calls the C library's functions of vectors only when told to; gcc does where they are declared."""
+"""Vector math library for clang, which uses the C library's only with this flag; gcc uses declared vector variants."""
 
 _STANDARDS: dict[Language, str] = {"c": "-std=gnu11", "c++": "-std=gnu++17"}
 _LIBRARY_FLAGS = ("-fPIC", "-shared")
@@ -59,7 +59,7 @@ _MACRO = re.compile(r"^#define (\w+) (.*)$", re.MULTILINE)
 _LIBRARIES = DiskCache("library", suffix=".so")
 _TIME_LIMIT_S = 600.0
 _PROBE_TIME_LIMIT_S = 60.0
-"""For questions to a compiler, which take it a fraction of a second."""
+"""Time limit of probes of a compiler, which take a fraction of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class HostCompiler:
     """A compiler of this machine.
 
     Attributes:
-        language: What it compiles.
-        command: How it is called; more than one word for the likes of ``ccache gcc``.
-        version: All that it prints for ``--version``.
+        language: Its language.
+        command: Its command line; several words for wrappers such as ``ccache gcc``.
+        version: The whole output for ``--version``.
     """
 
     language: Language
@@ -78,15 +78,15 @@ class HostCompiler:
 
     @property
     def title(self) -> str:
-        """First line of the version, to show to people."""
+        """First line of the version, for messages."""
         return self.version.splitlines()[0] if self.version else " ".join(self.command)
 
 
 def find_compiler(language: Language = "c") -> HostCompiler:
-    """Return the compiler that the settings name, or the first that is found on the path.
+    """Return the compiler of the settings, or else the first one on the path.
 
     Raises:
-        CompileError: If there is none, or the one that is named cannot be run.
+        CompileError: If there is none, or the compiler of the settings cannot be run.
     """
     chosen = settings().cc if language == "c" else settings().cxx
     for words in [chosen.words] if chosen else [(name,) for name in _SEARCHED[language]]:
@@ -98,7 +98,7 @@ def find_compiler(language: Language = "c") -> HostCompiler:
 
 
 def have_compiler(language: Language = "c") -> bool:
-    """Return whether a compiler is there; without one only the NumPy interpreter runs pipelines on the CPU."""
+    """Return whether there is a compiler; without one only the NumPy interpreter runs pipelines on the CPU."""
     try:
         find_compiler(language)
     except CompileError:
@@ -107,19 +107,19 @@ def have_compiler(language: Language = "c") -> bool:
 
 
 def kernel_flags(language: Language = "c") -> tuple[str, ...]:
-    """Return the flags of generated kernels, with OpenMP where the compiler has it.
+    """Return the flags of generated kernels, with OpenMP if the compiler supports it.
 
     Raises:
         CompileError: If there is no compiler.
     """
     compiler = find_compiler(language)
-    openmp = "-fopenmp" if has_openmp(compiler) else "-fopenmp-simd"  # which asks for vectors and no library
+    openmp = "-fopenmp" if has_openmp(compiler) else "-fopenmp-simd"  # enables vectorisation pragmas without a library
     return (_STANDARDS[language], *kernel_options(gnu_version(compiler)), *processor_options(compiler), openmp)
 
 
 @lru_cache(maxsize=8)
 def gnu_version(compiler: HostCompiler) -> tuple[int, int] | None:
-    """Return major and minor version of gcc, None for another compiler (clang, which poses as gcc 4.2).
+    """Return major and minor version of gcc; None for another compiler (clang reports gcc 4.2).
 
     Raises:
         CompileError: If the compiler cannot be run.
@@ -132,28 +132,28 @@ def gnu_version(compiler: HostCompiler) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=1)
 def machine_flags() -> tuple[str, ...]:
-    """Return the flags of generated kernels that this machine's processor asks any compiler for."""
+    """Return the processor-dependent flags of generated kernels that every compiler accepts."""
     option = WIDE_VECTORS.get(read_host().simd_lanes)
     return () if option is None else (option,)
 
 
 def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
-    """Return the options of generated kernels that this machine's processor asks for, as far as a compiler knows them.
+    """Return the processor-dependent options of generated kernels that a compiler accepts.
 
     Raises:
         CompileError: If the compiler cannot be run.
     """
-    wanted: list[tuple[str, ...]]
+    candidates: list[tuple[str, ...]]
     if gnu_version(compiler) is not None:
-        wanted = [(GATHERS,)] if has_fast_gathers() else []
+        candidates = [(GATHERS,)] if has_fast_gathers() else []
     else:
-        wanted = [whole_lanes(read_host().simd_lanes), *([(VECTOR_MATH,)] if has_vector_math() else [])]
-    known = (option for options in wanted if _knows(compiler, options) for option in options)
-    return (*machine_flags(), *known)
+        candidates = [whole_lanes(read_host().simd_lanes), *([(VECTOR_MATH,)] if has_vector_math() else [])]
+    accepted = (option for options in candidates if _knows(compiler, options) for option in options)
+    return (*machine_flags(), *accepted)
 
 
 def whole_lanes(lanes: int) -> tuple[str, str]:
-    """Return what keeps LLVM from writing out loops over lanes before it looks for vectors, which it then misses."""
+    """Return the options that keep LLVM from unrolling lane loops before vectorisation."""
     return "-mllvm", f"-unroll-full-max-count={lanes - 1}"
 
 
@@ -168,13 +168,13 @@ def has_openmp(compiler: HostCompiler) -> bool:
     """Return whether a compiler builds an OpenMP program; without it kernels use one core.
 
     Raises:
-        CompileError: If the compiler hangs, crashes or writes nothing.
+        CompileError: If the compiler hangs, crashes or writes no library.
     """
     flags = (_STANDARDS[compiler.language], "-fopenmp")
     try:
         _compile(compiler, _OPENMP_PROBE, flags, _PROBE_TIME_LIMIT_S)
     except CompileError as error:
-        if not error.source:  # it did not refuse the program
+        if not error.source:  # a failure other than a rejected program
             raise
         logger.warning("%s has no OpenMP, so kernels run on one core: %s", compiler.title, error)
         return False
@@ -182,11 +182,11 @@ def has_openmp(compiler: HostCompiler) -> bool:
 
 
 def compile_shared_library(source: str, language: Language = "c", flags: Sequence[str] | None = None) -> Path:
-    """Compile source to a shared library, or take the result of an earlier compilation from the cache.
+    """Compile source to a shared library, or return the cached result of an earlier compilation.
 
     Args:
         source: C or C++ text.
-        language: Which of the two.
+        language: The source language.
         flags: Compiler flags besides ``-fPIC -shared``; those of generated kernels when left out.
 
     Returns:
@@ -220,13 +220,13 @@ def _run_compiler(compiler: HostCompiler, source: str, flags: tuple[str, ...], t
     file_name = _FILE_NAMES[compiler.language]
     with tempfile.TemporaryDirectory(prefix="autosched-") as directory:
         Path(directory, file_name).write_text(source, encoding="utf-8")
-        # libraries go last: a linker drops those that nothing before them needs
+        # libraries come last: a linker drops libraries that no earlier object needs
         command = [*compiler.command, *_LIBRARY_FLAGS, *flags, file_name, "-o", str(target.absolute()), "-lm"]
         finished = _run(command, directory, limit_s)
         if finished.returncode and any(text in finished.stderr for text in _INTERNAL_ERRORS):
             logger.warning(
                 "%s has an internal error with a kernel, which is compiled with %s and may be slow; another version of "
-                "the compiler may be free of it", compiler.title, _CAREFUL,
+                "the compiler may not have it", compiler.title, _CAREFUL,
             )  # fmt: skip
             finished = _run([*command, _CAREFUL], directory, limit_s)
     if finished.returncode < 0:
@@ -234,17 +234,17 @@ def _run_compiler(compiler: HostCompiler, source: str, flags: tuple[str, ...], t
     if finished.returncode != 0:
         raise refused_source(compiler.title, file_name, source, finished.stderr.strip(), flags)
     if not target.is_file() or not target.stat().st_size:
-        raise _unusable(compiler, "says that it succeeded and has written no library", finished.stderr)
+        raise _unusable(compiler, "reports success but has written no library", finished.stderr)
 
 
 _CAREFUL = "-O1"
-"""Leaves out most of a compiler: its loops, vectors and what fails in them."""
+"""Disables most optimisations, among them those of loops and vectors that fail most."""
 _INTERNAL_ERRORS = ("internal compiler error", "PLEASE submit a bug report")
-"""What gcc and clang say when they fail, whatever the source."""
+"""Messages of internal errors of gcc and clang."""
 
 
 def _unusable(compiler: HostCompiler, problem: str, log: str) -> CompileError:
-    """Return the error for a compiler that does not do what compilers do, whatever the source."""
+    """Return the error for a compiler that fails independently of the source."""
     return CompileError(
         f"the compiler {' '.join(compiler.command)} {problem}: set AUTOSCHED_{_VARIABLES[compiler.language]} to "
         "another one, such as gcc or clang",
@@ -255,9 +255,9 @@ def _unusable(compiler: HostCompiler, problem: str, log: str) -> CompileError:
 def _no_compiler(language: Language, chosen: NamedCompiler | None) -> CompileError:
     variable = _VARIABLES[language]
     if chosen is None:
-        reason = f"no {_TITLES[language]} compiler is found"
+        reason = f"no {_TITLES[language]} compiler was found"
     else:
-        reason = f"{chosen.variable} names {shortened(chosen.words[0])}, which is not there"
+        reason = f"{chosen.variable} names {shortened(chosen.words[0])}, which does not exist"
     return CompileError(
         f"{reason}: install gcc or clang (Debian, Ubuntu: apt install build-essential; macOS: xcode-select --install; "
         f"conda: conda install -c conda-forge compilers), or set AUTOSCHED_{variable} to the one to use; "
@@ -279,12 +279,12 @@ def _version_of(command: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=16)
 def _predefined_macros(compiler: HostCompiler, flags: tuple[str, ...]) -> str:
-    """Return a digest of the macros that flags predefine: ``-march=native`` means another CPU elsewhere."""
+    """Return a digest of the predefined macros: ``-march=native`` depends on the machine."""
     return hashlib.sha256(_preprocessed(compiler, flags).encode()).hexdigest()
 
 
 def _preprocessed(compiler: HostCompiler, flags: tuple[str, ...]) -> str:
-    """Return the definitions of all macros that a compiler predefines."""
+    """Return the definitions of all predefined macros of a compiler."""
     language = compiler.language
     finished = _run([*compiler.command, *flags, "-dM", "-E", "-x", language, "/dev/null"], None)
     if finished.returncode != 0:

@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIRST_WITH_CACHE = (12, 9)
 _NOTHING = 'extern "C" __global__ void nothing() {}'
 _ELSEWHERE = b"together "
-"""An entry of the cache that is no code: before the key of the code of several sources, of which one is this."""
+"""Prefix of a cache entry that refers to the code of a batch by its key, instead of holding code."""
 _ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
 
 
@@ -34,17 +34,17 @@ _ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes
 class NvrtcOptions:
     """Options of a compilation; all are part of the cache key.
 
-    Registers are limited by each kernel's launch bounds, which overrule the compiler's own option; where the compiler
-    spills all the same, it may be told to leave less of them free (`autosched.runtime.call.launch_bounds`).
+    Launch bounds limit the registers of each kernel and overrule the compiler's own option; for kernels that spill
+    they may be relaxed (`autosched.runtime.call.launch_bounds`).
 
-    Debug code (``-G``) is not among them on purpose: mixed with optimised code in one process it
+    There is no option for debug code (``-G``) on purpose: mixed with optimised code in one process it
     corrupts later kernels. Line information costs nothing at run time and serves profilers.
 
     Attributes:
         fast_math: Allow approximate division, square root and functions, and flush denormals.
         fmad: Contract a multiplication and an addition into one rounding.
         lineinfo: Record source lines in the cubin.
-        room: Compile generated code that spills a second time, with room for more registers.
+        room: Compile generated code that spills a second time, with relaxed launch bounds.
     """
 
     fast_math: bool = False
@@ -53,7 +53,7 @@ class NvrtcOptions:
     room: bool = True
 
     def as_flags(self) -> tuple[str, ...]:
-        """Return the options as the command lines of NVRTC and nvcc spell them."""
+        """Return the options as command-line flags of NVRTC and nvcc."""
         flags = ["-std=c++17", f"-fmad={str(self.fmad).lower()}"]
         if self.fast_math:
             flags.append("-use_fast_math")
@@ -68,9 +68,9 @@ class Cubin:
 
     Attributes:
         code: The cubin itself.
-        arch: Architecture it is for, e.g. "sm_90".
+        arch: Its architecture, e.g. "sm_90".
         kernels: Resources of every kernel, by name.
-        log: What NVRTC and ptxas wrote.
+        log: The output of NVRTC and ptxas.
     """
 
     code: bytes
@@ -80,17 +80,17 @@ class Cubin:
 
     @property
     def has_room(self) -> bool:
-        """Whether `relax_launch_bounds` of the source was compiled, as the source as it is would spill more."""
+        """Whether the launch bounds were relaxed because the code spills more without that."""
         return self.log.startswith(_ROOM.partition("{}")[0])
 
     @property
     def spill_bytes(self) -> int:
-        """Bytes of registers that a thread stores to local memory and reads back, all kernels together."""
+        """Register bytes that a thread spills to local memory, summed over all kernels."""
         return sum(r.spill_bytes for r in self.kernels.values())
 
 
 def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *, name: str = "kernel") -> Cubin:
-    """Compile CUDA C source, or take the result of an earlier compilation from the on-disk cache.
+    """Compile CUDA C source, or return the cached result of an earlier compilation.
 
     Generated code that spills registers is compiled a second time, with room for more of them, and kept so if it then
     spills less (`NvrtcOptions.room`).
@@ -110,18 +110,18 @@ def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *
     cached = cached_cubin(key, arch)
     if cached is not None:
         return cached
-    found = with_fewest_spills(compile_program(source, arch, options, name), source, arch, options, name)
-    store(key, found)
-    return found
+    cubin = with_fewest_spills(compile_program(source, arch, options, name), source, arch, options, name)
+    store(key, cubin)
+    return cubin
 
 
 def compile_program(source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
-    """Compile CUDA C source as it is; the cache is neither read nor written. See `compile_cubin`."""
+    """Compile unmodified CUDA C source without the cache; see `compile_cubin`."""
     return _cubin(*_compile(source, arch, options, name), arch)
 
 
 def with_fewest_spills(found: Cubin, source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
-    """Return the code of a source, or that with room for more registers if that spills less; see `compile_cubin`."""
+    """Return the code of a source, or with relaxed launch bounds if these reduce spills; see `compile_cubin`."""
     roomy = relax_launch_bounds(source) if options.room else source
     if found.spill_bytes and roomy != source:
         other = compile_program(roomy, arch, options, name)
@@ -149,31 +149,31 @@ def cached_cubin(key: str, arch: str) -> Cubin | None:
     if code is not None and code.startswith(_ELSEWHERE):
         code = _CUBINS.get_bytes(code.removeprefix(_ELSEWHERE).decode())
         if code is None:
-            _CUBINS.discard(key)  # else it would hide what is compiled in its place
+            _CUBINS.discard(key)  # otherwise it would hide its replacement
     return None if code is None or log is None else _cubin(code, log.decode(), arch)
 
 
 def store(key: str, found: Cubin, together: str | None = None) -> None:
-    """Put the result of a compilation into the on-disk cache.
+    """Store the result of a compilation in the on-disk cache.
 
     Args:
         key: From `cubin_key`.
         found: The result.
-        together: Key under which its code is, if it is that of several sources (`store_code`).
+        together: Key of the code of its batch, if it was compiled in one (`store_code`).
 
     Raises:
         CacheError: If the cache directory cannot be written.
     """
     _LOGS.put(key, found.log.encode())
-    _CUBINS.put(key, found.code if together is None else _ELSEWHERE + together.encode())  # last: now it is complete
+    _CUBINS.put(key, found.code if together is None else _ELSEWHERE + together.encode())  # last: completes it
 
 
 def store_code(keys: Sequence[str], code: bytes) -> str:
-    """Put the code of several sources into the on-disk cache; return its key.
+    """Store the code of a batch in the on-disk cache; return its key.
 
     Args:
-        keys: Those of the sources.
-        code: Their code.
+        keys: Keys of the sources.
+        code: Code of all of them.
 
     Raises:
         CacheError: If the cache directory cannot be written.
@@ -195,7 +195,7 @@ def nvrtc_version() -> str:
 
         status, major, minor = nvrtc.nvrtcVersion()
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise CompileError(f"NVRTC does not tell its version: {status}")
+        raise CompileError(f"nvrtcVersion failed with status {status}")
     return f"{major}.{minor}"
 
 
@@ -212,12 +212,12 @@ def supported_archs() -> tuple[int, ...]:
 
         status, archs = nvrtc.nvrtcGetSupportedArchs()
     if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        raise CompileError(f"NVRTC does not tell the architectures it supports: {status}")
+        raise CompileError(f"the query of NVRTC's supported architectures failed with status {status}")
     return tuple(archs)
 
 
 def load_nvrtc() -> None:
-    """Load the compiler (half a second), which the first compilation does otherwise.
+    """Load the compiler, which takes half a second; otherwise the first compilation loads it.
 
     Raises:
         CompileError: If NVRTC or cuda.core, through which it is called, cannot be loaded.
@@ -228,13 +228,13 @@ def load_nvrtc() -> None:
 
 
 def check_compiler(arch: str) -> None:
-    """Check that kernels can be compiled for an architecture, by compiling one that does nothing.
+    """Check that kernels can be compiled for an architecture, by compiling an empty one.
 
-    The packages may be there in part, or in versions that do not fit: PyTorch brings NVRTC and its bindings, and not
-    cuda.core, through which it is called.
+    Packages may be missing, or have incompatible versions: PyTorch installs NVRTC and its bindings, but not cuda.core,
+    which calls them.
 
     Raises:
-        CompileError: If they cannot, with what to install.
+        CompileError: If they cannot; the message names the package to install.
     """
     load_nvrtc()
     _check_arch(arch)
@@ -242,7 +242,7 @@ def check_compiler(arch: str) -> None:
 
 
 def have_nvrtc() -> bool:
-    """Return whether kernels can be compiled, for the latest architecture that NVRTC has."""
+    """Return whether kernels can be compiled for NVRTC's latest architecture."""
     try:
         load_nvrtc()
         check_compiler(f"sm_{max(supported_archs())}")
@@ -256,13 +256,13 @@ def _compile_nothing(arch: str) -> None:
     found = compile_program(_NOTHING, arch, NvrtcOptions(), "nothing")
     if not found.code:
         raise CompileError(
-            f"NVRTC {nvrtc_version()} makes no code for {arch}: install the package nvidia-cuda-nvrtc again"
+            f"NVRTC {nvrtc_version()} generates no code for {arch}: install the package nvidia-cuda-nvrtc again"
         )
 
 
 @lru_cache(maxsize=1)
 def _library_size() -> int:
-    """Return the size of the NVRTC library, which tells apart releases of one version number."""
+    """Return the size of the NVRTC library, which distinguishes releases of one version number."""
     with _usable():
         from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -285,10 +285,10 @@ def _check_arch(arch: str) -> None:
 
 @contextmanager
 def _usable() -> Iterator[None]:
-    """Turn whatever keeps the compiler's packages from working into one error that says what to install."""
+    """Turn every failure of the compiler's packages into one error that names the package to install."""
     try:
         yield
-    except Exception as error:  # packages that are missing, or of versions that do not fit, fail in ways of their own
+    except Exception as error:  # missing or incompatible packages raise all kinds of errors
         raise CompileError(
             "NVRTC, the CUDA compiler library, cannot be used: install the extra nvrtc, pip install 'autosched[nvrtc]' "
             "(to launch kernels too, autosched[cuda13], or cuda12 for a driver of CUDA 12); compiling needs no GPU",
@@ -302,7 +302,7 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
     try:
         code = _compiled_code(source, arch, options, name, written)
     except Exception as error:
-        if type(error).__name__ != "NVRTCError":  # its class is not public in cuda.core
+        if type(error).__name__ != "NVRTCError":  # the class is not public in cuda.core
             with _usable():
                 raise
         flags = (f"-arch={arch}", "-minimal", *options.as_flags())
@@ -312,14 +312,14 @@ def _compile(source: str, arch: str, options: NvrtcOptions, name: str) -> tuple[
 
 
 def _compiled_code(source: str, arch: str, options: NvrtcOptions, name: str, log: io.StringIO) -> bytes:
-    """Return what cuda.core makes of a source; whatever its packages raise passes through."""
+    """Return the object code of a source from cuda.core, whose errors propagate."""
     from cuda.core import Program, ProgramOptions
 
     program_options = ProgramOptions(
         name=f"{name}.cu",
         arch=arch,
         std="c++17",
-        minimal=True,  # no textures and no runtime API, which we do not use: 5 to 7 ms of 26 to 140, the same code
+        minimal=True,  # no textures and no runtime API: they are unused, and declaring them takes compile time
         fma=options.fmad,
         use_fast_math=options.fast_math or None,
         lineinfo=options.lineinfo or None,
@@ -330,7 +330,7 @@ def _compiled_code(source: str, arch: str, options: NvrtcOptions, name: str, log
 
 
 def _has_own_cache() -> bool:
-    """Return whether NVRTC keeps what it compiled where there is a driver; what it finds again has no log of ptxas."""
+    """Return whether NVRTC has a cache of its own on machines with a driver; cached code has no ptxas log."""
     return tuple(int(part) for part in nvrtc_version().split(".")) >= _FIRST_WITH_CACHE
 
 

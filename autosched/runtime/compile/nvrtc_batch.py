@@ -1,6 +1,6 @@
-"""Compile kernels as one program: a program without any work takes NVRTC 21 ms, which several kernels then share.
+"""Compile kernels as one program, which shares the constant cost of an NVRTC program.
 
-Their machine code is what it is for each by itself, byte by byte: no kernel sees the others.
+The machine code of each kernel is byte-identical to that of a program of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from autosched.runtime.compile.nvrtc import (
 )
 from autosched.runtime.compile.ptxas_log import log_of_kernel, parse_ptxas_log
 
-MOST_TOGETHER = 8
-"""Kernels of a program: more save little besides, and who needs one of them waits for all."""
+MAX_BATCH = 8
+"""Most kernels of a program: more save little, and a process that needs one kernel waits for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,48 +40,48 @@ class KernelSource:
 
 
 def compile_batch(sources: Sequence[KernelSource], arch: str, options: NvrtcOptions) -> list[Cubin]:
-    """Compile kernels as one program, as far as the on-disk cache does not have them.
+    """Compile the kernels that are not in the on-disk cache as one program.
 
-    With line information each is a program of its own, as profilers show the file. So is, a second time, a kernel that
-    spills registers (`NvrtcOptions.room`).
+    With line information each kernel is a program of its own, since profilers show its file. A kernel that spills
+    registers is compiled again in a program of its own (`NvrtcOptions.room`).
 
     Args:
-        sources: The kernels; their names are different.
+        sources: The kernels, with different names.
         arch: Architecture to compile for, e.g. "sm_90".
-        options: How to compile.
+        options: Compiler options.
 
     Returns:
-        Of each kernel its resources, with code that may contain the other kernels.
+        The cubin of each kernel; its code may contain the other kernels too.
 
     Raises:
         CompileError: If NVRTC is missing, does not know `arch`, or refuses a source.
         CacheError: If the cache directory cannot be written.
     """
     keys = {s: cubin_key(s.text, arch, options, s.name) for s in sources}
-    found = {s: cubin for s, key in keys.items() if (cubin := cached_cubin(key, arch)) is not None}
-    missing = [s for s in keys if s not in found]
+    cubins = {s: cubin for s, key in keys.items() if (cubin := cached_cubin(key, arch)) is not None}
+    missing = [s for s in keys if s not in cubins]
     if len(missing) > 1 and not options.lineinfo:
-        found |= _compiled(missing, [keys[s] for s in missing], arch, options)
+        cubins |= _compiled(missing, [keys[s] for s in missing], arch, options)
     for s in missing:
-        if s not in found:
-            found[s] = compile_cubin(s.text, arch, options, name=s.name)
-    return [found[s] for s in sources]
+        if s not in cubins:
+            cubins[s] = compile_cubin(s.text, arch, options, name=s.name)
+    return [cubins[s] for s in sources]
 
 
 def _compiled(
     sources: Sequence[KernelSource], keys: Sequence[str], arch: str, options: NvrtcOptions
 ) -> dict[KernelSource, Cubin]:
-    """Return kernels compiled as one program, and put them into the cache; none if NVRTC refuses that."""
+    """Return kernels compiled as one program, which are then cached; none if NVRTC rejects the program."""
     program = "".join(f"namespace as_{k} {{\n{s.text}\n}}\n" for k, s in enumerate(sources))
     try:
         whole = compile_program(program, arch, options, "together")
     except CompileError:
-        return {}  # each by itself says which of them it is
+        return {}  # compiling each by itself finds the rejected kernel
     together = store_code(keys, whole.code)
-    found = {}
+    cubins = {}
     for source, key in zip(sources, keys, strict=True):
         log = log_of_kernel(whole.log, source.name)
-        own = replace(whole, kernels=parse_ptxas_log(log), log=log)
-        found[source] = with_fewest_spills(own, source.text, arch, options, source.name)
-        store(key, found[source], together if found[source] is own else None)
-    return found
+        cubin = replace(whole, kernels=parse_ptxas_log(log), log=log)
+        cubins[source] = with_fewest_spills(cubin, source.text, arch, options, source.name)
+        store(key, cubins[source], together if cubins[source] is cubin else None)
+    return cubins

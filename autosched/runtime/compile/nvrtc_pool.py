@@ -1,4 +1,4 @@
-"""Compile many sources at a time, in processes that may hang or crash without losing anything."""
+"""Compile many sources in parallel, in processes whose hangs and crashes lose no other source."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def compile_many(
     processes: int | None = None,
     timeout_s: float | None = None,
 ) -> list[Cubin | CompileError]:
-    """Compile sources in parallel processes; one that fails does not stop the others.
+    """Compile sources in parallel processes; a source that fails does not stop the rest.
 
     Args:
         sources: CUDA C++ texts; equal ones are compiled once.
         arch: Architecture to compile for, e.g. "sm_90".
-        options: How to compile; the defaults when left out.
+        options: Compiler options; the defaults when left out.
         names: A C identifier for each source, as in `compile_cubin`.
-        processes: How many compile at a time; from the settings when left out.
-        timeout_s: Time for one source in seconds. Given one, even a single source is compiled in
+        processes: Number of processes; from the settings when left out.
+        timeout_s: Time limit of one source in seconds. With a limit even a single source is compiled in
             another process, since a compiler that hangs can only be killed.
 
     Returns:
-        For each source, in order, its cubin or the error that it met (refused, crashed, timed out).
+        For each source, in order, its cubin or its error (rejected, crashed, timed out).
 
     Raises:
         CompileError: If NVRTC is missing or does not know `arch`.
@@ -118,7 +118,7 @@ def _compile_in_processes(
         try:
             for future in futures:
                 future.result()
-        except BaseException:  # an interrupt, too, must not wait for the whole queue
+        except BaseException:  # an interrupt must not wait for the whole queue either
             stop.set()
             raise
     return results
@@ -144,7 +144,7 @@ class _Worker:
         connection = self._connection or self._start()
         try:
             if not self._ready:
-                connection.recv_bytes()  # a slow start is not the source's fault
+                connection.recv_bytes()  # the start of a process does not count for the source
                 self._ready = True
             connection.send_bytes(request.as_json())
             if not connection.poll(timeout_s):
@@ -167,7 +167,7 @@ class _Worker:
         self._stderr.seek(0)
         self._stderr.truncate()
         ours, theirs = Pipe()
-        # -P: a file in the current directory must not shadow a module; sys.path comes along instead
+        # -P: a file in the current directory must not shadow a module; sys.path is passed instead
         paths = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
         with theirs:
             self._process = subprocess.Popen(
@@ -182,13 +182,13 @@ class _Worker:
         return ours
 
     def _end(self, patience_s: float) -> int | None:
-        """Let the process leave, or kill it when patience is over; return its exit code."""
+        """Close the connection, kill the process after a grace period, and return its exit code."""
         connection, self._connection = self._connection, None
         process, self._process = self._process, None
         self._ready = False
         if connection is None or process is None:
             return None
-        connection.close()  # its end of file tells the process to leave
+        connection.close()  # the process exits at the end of file
         try:
             return process.wait(patience_s)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Compiler process: reads requests from a connection, compiles each, puts the cubin in the disk cache.
+"""Compiler process: reads requests from a connection, compiles each, stores cubins in the disk cache.
 
 Started by :mod:`autosched.runtime.compile.nvrtc_pool` as ``python -m autosched.runtime.compile.nvrtc_worker FD``. It is
 a program of its own, not a ``multiprocessing`` child, so that the user's main module is never run again.
@@ -16,7 +16,7 @@ from autosched.runtime.compile.nvrtc import NvrtcOptions, compile_cubin, load_nv
 
 
 def serve(connection: Connection) -> None:
-    """Say that the compiler is loaded, then answer requests until the other end closes the connection."""
+    """Report that the compiler is loaded, then answer requests until the connection is closed."""
     load_nvrtc()
     connection.send_bytes(b"ready")
     while True:
@@ -28,7 +28,7 @@ def serve(connection: Connection) -> None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, str]:
-    """Compile one request; return nothing if it went well, else the kind and the text of the error."""
+    """Compile one request; return kind and text of the error, or None."""
     options = NvrtcOptions(**request["options"])
     try:
         compile_cubin(request["source"], request["arch"], options, name=request["name"])

@@ -1,4 +1,4 @@
-"""Read what a kernel costs from the log that ptxas writes with ``-v``."""
+"""Read the resources of kernels from the log that ptxas writes with ``-v``."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class KernelResources:
 
     Attributes:
         registers: 32-bit registers per thread.
-        stack_bytes: Local memory per thread, that of called functions included.
-        spill_store_bytes: Bytes of registers that a thread's code writes to local memory.
-        spill_load_bytes: Bytes of registers that a thread's code reads back.
+        stack_bytes: Local memory per thread, called functions included.
+        spill_store_bytes: Register bytes that a thread's code spills to local memory.
+        spill_load_bytes: Register bytes that a thread's code reads back.
         static_shared_bytes: Shared memory per block that is declared with a size.
         constant_bytes: Constant memory; 0 where ptxas does not report it (sm_80 and later).
     """
@@ -36,7 +36,7 @@ class KernelResources:
 
     @property
     def spill_bytes(self) -> int:
-        """Bytes of registers that a thread's code writes to local memory and reads back."""
+        """Register bytes that a thread's code spills to local memory and reads back."""
         return self.spill_store_bytes + self.spill_load_bytes
 
     @property
@@ -71,15 +71,15 @@ def parse_ptxas_log(log: str) -> dict[str, KernelResources]:
 
 
 def log_of_kernel(log: str, name: str) -> str:
-    """Return the lines of a log that are about one kernel, those about device functions that it calls included."""
-    own: list[str] = []
+    """Return the lines of a log about one kernel and about its device functions."""
+    lines: list[str] = []
     entry = ""
     for line in log.splitlines():
         if match := _ENTRY.search(line):
             entry = match[1]
         if entry == name:
-            own.append(line)
-    return "\n".join(own)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _with_usage(kernel: KernelResources, registers: int, line: str) -> KernelResources:

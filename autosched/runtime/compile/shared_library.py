@@ -13,7 +13,7 @@ from autosched.settings import available_cpus, openmp_environment
 
 
 def load_library(path: Path) -> ctypes.CDLL:
-    """Return a library that a compiler has made, loaded.
+    """Load a compiled library.
 
     Args:
         path: The file, in the on-disk cache.
@@ -38,14 +38,14 @@ def load_library(path: Path) -> ctypes.CDLL:
 
 
 def load_function(path: Path, name: str, parameters: int) -> Callable[..., Any]:
-    """Return a function of a library, which takes pointers and returns nothing.
+    """Return a function of a library that takes pointers and returns nothing.
 
-    It never runs on more OpenMP threads than there are CPUs, also where another library has loaded the runtime before.
+    Its OpenMP threads are limited to the available CPUs, even if another library loaded the runtime before.
 
     Args:
         path: The file.
         name: The function.
-        parameters: How many pointers it takes.
+        parameters: Number of pointer arguments.
 
     Raises:
         CacheError: As `load_library`.
@@ -64,7 +64,7 @@ def load_function(path: Path, name: str, parameters: int) -> Callable[..., Any]:
 
 
 def _with_thread_limit(library: ctypes.CDLL, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs on no more threads than there are CPUs."""
+    """Return a function with its OpenMP threads limited to the available CPUs."""
     try:
         threads, set_threads = library.omp_get_max_threads, library.omp_set_num_threads
     except AttributeError:  # compiled without OpenMP
@@ -87,5 +87,5 @@ def _with_thread_limit(library: ctypes.CDLL, function: Callable[..., Any]) -> Ca
 def _is_noexec(path: Path) -> bool:
     try:
         return bool(os.statvfs(path).f_flag & os.ST_NOEXEC)
-    except OSError:  # gone, or not ours to read
+    except OSError:  # deleted, or not readable
         return False

@@ -1,4 +1,4 @@
-"""What the emulator reports when a generated kernel does something CUDA does not define."""
+"""Errors of the emulator: undefined behaviour of a generated kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Index3 = tuple[int, int, int]
 
 
 class ErrorKind(Enum):
-    """What went wrong; the values are those of ``as_error_kind`` in ``abi.h``."""
+    """Kind of error; the values are those of ``as_error_kind`` in ``abi.h``."""
 
     OUT_OF_BOUNDS = 1
     UNINITIALISED_READ = 2
@@ -43,15 +43,15 @@ class EmulatorError(AutoschedError):
     """A kernel was stopped because its behaviour is undefined.
 
     Args:
-        kind: What went wrong.
+        kind: Kind of error.
         kernel: Name of the kernel.
         block: Index of the block.
         thread: Index of the thread within its block.
-        line: Line of the generated text (without prelude), from 1; 0 if none is known.
+        line: Line of the generated text (without prelude), from 1; 0 if unknown.
         source: The text of that line.
         buffer: Name of the buffer accessed, empty if none was.
         index: Element accessed, -1 if none was; for SHARED_SIZE the buffer's end in bytes.
-        other_thread: The other party of a race, conflict or divergence, where it is one thread of the same block.
+        other_thread: The second thread of a race, conflict or divergence, if it is one thread of the same block.
         other_line: For DIVERGENT_BARRIER and ABSENT_LANE the line of the barrier or shuffle at which the other thread
             waits; 0 if it returned.
     """
@@ -91,7 +91,7 @@ class EmulatorError(AutoschedError):
 
 
 def _elsewhere(thread: Index3 | None, line: int) -> str:
-    """Return where a thread is that is not where it should be."""
+    """Return the description of the line at which the other thread waits."""
     if thread is None:
         return "do not take part"
     return f"waits at line {line}" if line else "has returned"

@@ -1,4 +1,4 @@
-"""Compiles a generated CUDA kernel for the host and runs it thread by thread, checking every access."""
+"""Compile a generated CUDA kernel for the host and run it thread by thread with checked accesses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from autosched.runtime.compile.shared_library import load_library
 from autosched.runtime.emulator.kernel_text import KernelText, Parameter, read_kernel_text
 from autosched.runtime.emulator.launch import Launch, check_launch
 from autosched.runtime.emulator.native import MAX_LOOP_DEPTH, compile_kernels, emulator_prelude
+from autosched.runtime.emulator.params import ParamSpec
 from autosched.runtime.emulator.trace import Trace
 
 C_TYPES = {
@@ -34,30 +35,13 @@ C_TYPES = {
 }
 """C name of each NumPy dtype's elements in generated code; float16 is stored as its bits, and bool as a byte."""
 
-# What spills out of registers goes to local memory, of which a thread can have 512 KiB.
+# Spilled registers are in local memory, which is limited to 512 KiB per thread.
 _MAX_REGISTER_BYTES = 512 * 1024
 
-MOST_TOGETHER = 8
-"""Kernels of one file; more take longer to compile than they save."""
+MAX_KERNELS_PER_FILE = 8
+"""Most kernels of one file; more take longer to compile than they save."""
 
 _MACROS = {"in": "GLOBAL_IN", "out": "GLOBAL_OUT", "scalar": "SCALAR"}
-
-
-@dataclass(frozen=True, slots=True)
-class ParamSpec:
-    """One parameter of a kernel, in the order of the generated text.
-
-    Args:
-        kind: "in" for GLOBAL_IN, "out" for GLOBAL_OUT (which the kernel may also read), "scalar" for SCALAR.
-        dtype: Element type.
-        name: Name in the generated text.
-        count: Number of elements; 1 for a scalar.
-    """
-
-    kind: Literal["in", "out", "scalar"]
-    dtype: np.dtype[Any]
-    name: str
-    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +66,13 @@ class EmulatedKernel:
     """A kernel compiled for the host; made by :func:`compile_emulated`.
 
     Args:
-        text: What the generated text declares.
+        text: Declarations of the generated text.
         lines: The generated text, for error messages.
         params: The parameters.
-        library: The compiled kernel, maybe among others.
+        library: The compiled library, which may hold several kernels.
         entry: Name of its exported function.
         traced: Whether launches count memory transactions.
-        granule: Bytes of shared memory to one shadow cell.
+        granule: Bytes of shared memory per shadow cell.
     """
 
     def __init__(
@@ -108,7 +92,7 @@ class EmulatedKernel:
         self._lines = tuple(lines)
         self._granule = granule
         self._entry = ctypes.cast(library[entry], ctypes.c_void_p).value
-        # ctypes never unloads; thousands of kernels in one process would run out of mappings.
+        # ctypes never unloads a library; thousands of kernels in one process would exhaust the mappings.
         weakref.finalize(self, _ctypes.dlclose, library._handle)
 
     @property
@@ -130,7 +114,7 @@ class EmulatedKernel:
     ) -> Trace | None:
         """Run the kernel, writing into the arrays of its "out" parameters.
 
-        Blocks are independent of each other, as CUDA says, and run on several processors. Within a block
+        Blocks are independent of each other, as in CUDA, and run on several processors. Within a block
         the threads run one after another up to the next barrier, in a new random order after each.
 
         Args:
@@ -139,10 +123,10 @@ class EmulatedKernel:
             shared_bytes: Dynamic shared memory of a block.
             args: One value for each parameter: C-contiguous arrays of ``count`` elements of any shape,
                 and numbers for scalars.
-            seed: Decides the order of the threads. A correct kernel gives the same result for all.
+            seed: Seed of the order of threads. A correct kernel gives the same result for every seed.
             blocks: Indices (x, y, z) of the blocks to run; all when left out.
             single_writer: Stop when two threads of the launch write the same element of global memory.
-                Otherwise only those accesses stop that no barrier orders.
+                Otherwise only accesses without a barrier between them stop the launch.
             workers: Number of operating system threads; by the size of the launch when left out.
 
         Returns:
@@ -151,8 +135,8 @@ class EmulatedKernel:
         Raises:
             InputError: If the arguments do not fit the parameters.
             LaunchError: If CUDA would refuse the launch configuration.
-            EmulatorError: If a thread does what CUDA does not define. With several errors in one launch
-                it is one of the earliest block that has any. "Out" arrays are then partly written.
+            EmulatorError: If the behaviour of a thread is undefined. Of several errors in one launch, one of the
+                first such block is reported. "Out" arrays are then partly written.
         """
         configuration = check_launch(self.text, grid, block, shared_bytes, blocks)
         run = Launch(self.text, self._lines, self.params, configuration, traced=self.traced)
@@ -187,31 +171,31 @@ def compile_emulated(
     Raises:
         InputError: If the text does not follow the generated code contract, or does not have these
             parameters.
-        CompileError: If there is no C++ compiler, or it refuses the text.
+        CompileError: If there is no C++ compiler, or it rejects the text.
     """
     kernel = GeneratedKernel(source_body, kernel_name, params, site_depths)
     return _compiled([kernel], common_prelude, traced)[0]
 
 
 def compile_emulated_kernels(kernels: Sequence[GeneratedKernel], common_prelude: str) -> list[EmulatedKernel]:
-    """Compile several kernels for emulation without tracing, `MOST_TOGETHER` at most in one file.
+    """Compile several kernels for emulation without tracing, at most `MAX_KERNELS_PER_FILE` in one file.
 
-    Most of the time of a small kernel's compilation goes into starting the compiler, the prelude and the linker.
+    The compiler's start, the prelude and the linker dominate the compile time of a small kernel.
 
     Args:
-        kernels: The kernels, whose names differ.
+        kernels: The kernels, with different names.
         common_prelude: Text of the scalar helper functions of all of them.
 
     Raises:
         InputError: As `compile_emulated`.
         CompileError: As `compile_emulated`.
     """
-    groups = [kernels[k : k + MOST_TOGETHER] for k in range(0, len(kernels), MOST_TOGETHER)]
+    groups = [kernels[k : k + MAX_KERNELS_PER_FILE] for k in range(0, len(kernels), MAX_KERNELS_PER_FILE)]
     return [kernel for group in groups for kernel in _compiled(group, common_prelude, traced=False)]
 
 
 def _compiled(kernels: Sequence[GeneratedKernel], common_prelude: str, traced: bool) -> list[EmulatedKernel]:
-    """Compile kernels as one file; only a single one if it is traced, as the prelude has its site depths."""
+    """Compile kernels as one file; a traced kernel alone, since the prelude holds its site depths."""
     texts = [_checked_text(kernel) for kernel in kernels]
     granule = min((n for text in texts for n in text.shared_element_bytes), default=8)
     declarations = (f"void {text.name}({_declare(text.parameters)});" for text in texts)
@@ -238,10 +222,10 @@ def _checked_text(kernel: GeneratedKernel) -> KernelText:
     text = read_kernel_text(kernel.body)
     _check_parameters(text, kernel.name, kernel.params)
     if text.max_depth > MAX_LOOP_DEPTH:
-        raise InputError(f"{kernel.name} nests {text.max_depth} serial loops; the emulator follows {MAX_LOOP_DEPTH}")
+        raise InputError(f"{kernel.name} nests {text.max_depth} serial loops; the emulator supports {MAX_LOOP_DEPTH}")
     if text.register_bytes > _MAX_REGISTER_BYTES:
         raise InputError(
-            f"{kernel.name} declares {text.register_bytes} bytes of register arrays; CUDA gives a thread at most "
+            f"{kernel.name} declares {text.register_bytes} bytes of register arrays; CUDA allows a thread at most "
             f"{_MAX_REGISTER_BYTES}"
         )
     depths = _site_depths(text)

@@ -1,7 +1,7 @@
-"""Reads the declarations and access sites out of a kernel's generated text.
+"""Parse the declarations and access sites of a kernel's generated text.
 
-The text is C++ to the compiler; here only the macros of the generated code contract and the braces
-matter, and a scan for those is exact: the printer writes each macro with literal sizes and site numbers.
+A scan for braces and the macros of the generated code contract suffices, and is exact: the printer
+writes each macro with literal sizes and site numbers.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Site:
     Attributes:
         store: Whether it is a STORE.
         buffer: Name of the buffer accessed.
-        space: Memory the buffer lives in.
+        space: Memory of the buffer.
         element_bytes: Size of its elements.
         line: Line of the text, from 1.
         depth: Number of serial loops (marked by ITER) around the site.
@@ -97,7 +97,7 @@ class Site:
 
 @dataclass(slots=True)
 class KernelText:
-    """What the text of one kernel declares."""
+    """Declarations and sites of one kernel."""
 
     name: str = ""
     max_threads: int = 0
@@ -139,7 +139,7 @@ def read_kernel_text(text: str) -> KernelText:
             arguments = _ARGUMENTS[word].match(text, token.end())
             line = _line(text, token.start())
             if arguments is None:
-                raise InputError(f"line {line}: {word} is not written as the generated code contract says")
+                raise InputError(f"line {line}: {word} does not follow the generated code contract")
             _add(result, scopes[-1], word, arguments.groups(), line)
     if not result.name:
         raise InputError("the generated code has no KERNEL")

@@ -1,11 +1,11 @@
-"""One emulated launch: checks its configuration and arguments, runs it, reads back errors and counts."""
+"""One emulated launch: check configuration and arguments, run, read back errors and counts."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from autosched.errors import InputError, LaunchError
 from autosched.runtime.emulator.errors import EmulatorError, ErrorKind, Index3
 from autosched.runtime.emulator.kernel_text import KernelText, Site
 from autosched.runtime.emulator.native import ErrorReport, LaunchArguments, load_runtime
+from autosched.runtime.emulator.params import ParamSpec
 from autosched.runtime.emulator.trace import (
     BUFFER_COLUMNS,
     SITE_COLUMNS,
@@ -22,9 +23,6 @@ from autosched.runtime.emulator.trace import (
     footprint_from_columns,
 )
 from autosched.settings import available_cpus
-
-if TYPE_CHECKING:
-    from autosched.runtime.emulator.kernel import ParamSpec
 
 # CUDA's limits on every architecture that it supports, in x, y, z.
 _MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -36,7 +34,7 @@ _MAX_BLOCKS = 1 << 28
 
 _WARP_SIZE = 32
 
-# Below this many threads a further operating system thread costs more than it saves.
+# With fewer threads than this, another operating system thread costs more than it saves.
 _THREADS_PER_WORKER = 16384
 
 
@@ -62,22 +60,22 @@ def check_launch(
     shared_bytes: int,
     blocks: Sequence[Sequence[int]] | None,
 ) -> Configuration:
-    """Return the configuration of a launch that CUDA would accept.
+    """Return the checked configuration of a launch.
 
     Raises:
-        LaunchError: If CUDA would not, or the grid is too large to emulate.
+        LaunchError: If CUDA would refuse it, or the grid is too large to emulate.
     """
     grid3, block3 = _index3("grid", grid), _index3("block", block)
-    for what, sizes, limits in (("grid", grid3, _MAX_GRID), ("block", block3, _MAX_BLOCK)):
+    for axis_kind, sizes, limits in (("grid", grid3, _MAX_GRID), ("block", block3, _MAX_BLOCK)):
         if any(not 1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
-            raise LaunchError(f"{text.name}: {what} {sizes} is not within 1 and {limits}")
+            raise LaunchError(f"{text.name}: {axis_kind} {sizes} is not within 1 and {limits}")
     threads, count = block3[0] * block3[1] * block3[2], grid3[0] * grid3[1] * grid3[2]
     if threads > min(text.max_threads, _MAX_THREADS):
-        raise LaunchError(f"{text.name}: {threads} threads a block, but it was compiled for {text.max_threads}")
+        raise LaunchError(f"{text.name}: {threads} threads per block, but it was compiled for {text.max_threads}")
     if blocks is None and count >= _MAX_BLOCKS:
         raise LaunchError(f"{text.name}: a grid of {count} blocks is too large to emulate; choose some of its blocks")
     if shared_bytes < 0:
-        raise LaunchError(f"{text.name}: {shared_bytes} bytes of shared memory")
+        raise LaunchError(f"{text.name}: {shared_bytes} bytes of shared memory; give 0 or more")
     return Configuration(grid3, block3, shared_bytes, _linear_blocks(text.name, grid3, count, blocks))
 
 
@@ -98,7 +96,7 @@ def _linear_blocks(
         if not (0 <= x < grid[0] and 0 <= y < grid[1] and 0 <= z < grid[2]):
             raise LaunchError(f"{name}: block {(x, y, z)} is not in the grid {grid}")
         linear.append(x + grid[0] * (y + grid[1] * z))
-    # In launch order, and once each: a block run twice would race with itself.
+    # In launch order without duplicates: a block that runs twice would race with itself.
     return np.unique(np.array(linear, dtype=np.uint64))
 
 
@@ -106,7 +104,7 @@ class Launch:
     """A launch of one kernel with one configuration.
 
     Args:
-        text: What the generated text declares.
+        text: Declarations of the generated text.
         lines: The generated text.
         params: The kernel's parameters.
         configuration: Checked grid, block and shared memory.
@@ -172,8 +170,8 @@ class Launch:
         )
         if load_runtime().as_emulator_launch(ctypes.byref(arguments)):
             raise self._error(report)
-        met = barriers.value, shuffles.value
-        return self._trace(site_counts, parameter_counts, *met) if self._traced else None
+        barrier_counts = barriers.value, shuffles.value
+        return self._trace(site_counts, parameter_counts, *barrier_counts) if self._traced else None
 
     def _check_arguments(self, args: Sequence[Any]) -> list[npt.NDArray[Any]]:
         """Return an array for each argument; a scalar becomes an array of one element."""
@@ -191,8 +189,8 @@ class Launch:
         if param.kind == "scalar":
             return np.array([value], dtype=param.dtype)
         if not isinstance(value, np.ndarray) or value.dtype != param.dtype or value.size != param.count:
-            found = f"{value.size} of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-            raise InputError(f"{where} is an array of {param.count} elements of {param.dtype}, not {found}")
+            actual = f"{value.size} of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
+            raise InputError(f"{where} is an array of {param.count} elements of {param.dtype}, not {actual}")
         if not value.flags.c_contiguous or not value.flags.aligned:
             fix = "a new array from numpy.empty" if param.kind == "out" else "numpy.ascontiguousarray(...)"
             raise InputError(f"{where} is not C-contiguous: pass {fix}")
@@ -201,10 +199,10 @@ class Launch:
         return value
 
     def _stack_bytes(self) -> int:
-        """Return a generous bound on a thread's stack; pages that stay untouched cost nothing.
+        """Return a generous bound on a thread's stack; untouched pages cost nothing.
 
-        Besides register arrays, whose elements carry a written bit each, a long unrolled body may hold a
-        temporary for each of its expressions.
+        The stack holds register arrays with a written bit per element, and in a long unrolled body a temporary for
+        each expression.
         """
         return (1 << 16) + 2 * self._text.register_bytes + 2 * sum(map(len, self._lines))
 

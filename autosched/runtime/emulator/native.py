@@ -23,7 +23,7 @@ _COMMON_FLAGS = (
     # Bit-identical to the NumPy interpreter and the C backend.
     "-ffp-contract=off",
     "-fno-math-errno",
-    NO_IVOPTS,  # whatever gcc it is; clang does as if it had not been asked
+    NO_IVOPTS,  # for every version of gcc; clang ignores it
 )
 # A fortified longjmp refuses to jump to another stack.
 _RUNTIME_FLAGS = (*_COMMON_FLAGS, "-O2", "-pthread", "-U_FORTIFY_SOURCE")
@@ -76,7 +76,7 @@ class ErrorReport(ctypes.Structure):
 
 @functools.cache
 def read_sources(*names: str) -> str:
-    """Return the named C++ files of this package, one after the other, each under its own name."""
+    """Return the named C++ files of this package in one text, each with its own ``#line``."""
     package = resources.files("autosched.runtime.emulator")
     return "".join(f'#line 1 "{name}"\n{package.joinpath(name).read_text()}\n' for name in names)
 
@@ -86,8 +86,8 @@ def emulator_prelude(*, traced: bool, granule: int, site_depths: Sequence[int]) 
 
     Args:
         traced: Whether accesses are recorded.
-        granule: Bytes of shared memory that share one record of who wrote and read them; divides the
-            size of every element stored there.
+        granule: Bytes of shared memory per record of writers and readers; divides the size of every
+            element in shared memory.
         site_depths: For each site number the number of serial loops around it; used when traced.
     """
     depths = ",".join(map(str, site_depths)) or "0"

@@ -1,21 +1,19 @@
-"""What the traced emulator counts, and the model of the memory system behind the numbers.
+"""Counts of the traced emulator, and the model of the memory system behind them.
 
 The model, after NVIDIA's documentation (CUDA C++ Programming Guide, "Device Memory Accesses" and "Shared
 Memory" of compute capability 5.x and later; Nsight Compute, "Memory Tables"):
 
 * A *warp* is 32 threads with consecutive x + block.x * (y + block.y * z). A *request* is one execution of a
-  load or store by a warp with at least one active lane. The emulator runs threads one after another, so it
-  takes for one request what has the same warp, site, and counters of the serial loops around the site.
-  Lanes that a guard switches off do not take part; a warp with none active makes no request.
+  load or store by a warp with at least one active lane. The emulator runs threads one after another, so
+  accesses with the same warp, site, and counters of the serial loops around the site form one request.
+  Lanes masked off by a guard do not take part; a warp without active lanes makes no request.
 * Global memory moves in *sectors* of 32 aligned bytes. A request costs as many sectors as its active lanes
-  touch. Buffers are taken to start at an address that is a multiple of 256 bytes, as device allocations do,
-  whatever the address of the array that stands for them. Caches are not modelled: the count is what
-  reaches the first-level cache.
+  touch. Buffers are assumed to start at a multiple of 256 bytes, as device allocations do, independent of
+  the host address. Caches are not modelled: the count is that of requests to the first-level cache.
 * Shared memory has 32 banks, and successive 4-byte words lie in successive banks. A *wavefront* delivers at
   most one word of each bank, to any number of lanes. So a request costs as many wavefronts as there are
-  distinct words in its fullest bank. What a warp accesses with 8 bytes a lane is more words than there are
-  banks, so each half-warp is processed on its own; with 16 bytes a lane each quarter. What goes beyond one
-  wavefront for a (half-, quarter-)warp is a *bank conflict*.
+  distinct words in its fullest bank. Accesses of 8 bytes per lane are processed by half-warps, those
+  of 16 bytes by quarter-warps. Each wavefront beyond the first of a (half-, quarter-)warp is a *bank conflict*.
 * A *vector* access (2 to 16 bytes of neighbouring elements a lane, aligned to their size) is one request. Its
   bytes lie in one sector, so it costs the sectors that its lanes touch, each once, like any other.
 * The *footprint* of a site or buffer is the number of distinct bytes touched, in one block or altogether.
@@ -53,7 +51,7 @@ class TraceFootprint:
     """Distinct bytes touched; arrays of one shape, one entry for each site or buffer.
 
     Attributes:
-        block_min: Least over the traced blocks; a block that does not come there counts with 0.
+        block_min: Least over the traced blocks; a block that does not reach the site counts as 0.
         block_mean: Mean over the traced blocks.
         block_max: Most over the traced blocks.
         total: Union over the traced blocks; for shared memory the union of byte offsets.
@@ -77,8 +75,8 @@ class Trace:
         blocks: Number of blocks traced.
         warps: Number of warps traced.
         threads: Number of threads traced.
-        barriers: Barriers passed, each counted once for a block.
-        shuffles: Values that a lane got from another one, each counted once for a lane.
+        barriers: Barriers passed, once per block.
+        shuffles: Values that a lane received from another lane, once per lane.
         buffer: Name of the buffer each site accesses.
         space: "global", "shared" or "register"; empty for numbers that the text does not use.
         is_store: Whether the site is a store.
@@ -89,7 +87,7 @@ class Trace:
         active_lanes: Lanes that took part, over all requests.
         sectors: 32-byte sectors of global memory, over all requests.
         wavefronts: Passes through shared memory, over all requests.
-        bank_conflicts: Wavefronts beyond one for each warp, half-warp of 8 bytes a lane, quarter of 16.
+        bank_conflicts: Wavefronts beyond one for each warp, half-warp (8 bytes per lane) or quarter-warp (16).
         footprint: Distinct bytes touched at each site.
         parameter_names: Names of the kernel's parameters.
         parameter_footprint: Distinct bytes of each parameter touched, by all its sites together; 0 for scalars.
@@ -138,12 +136,12 @@ class Trace:
 
     @property
     def total_bank_conflicts(self) -> int:
-        """Wavefronts beyond those that conflict-free accesses would have taken."""
+        """Wavefronts beyond those of conflict-free accesses."""
         return int(self.bank_conflicts.sum())
 
 
 def footprint_from_columns(columns: dict[str, Counts], scale: Counts, blocks: int) -> TraceFootprint:
-    """Return the footprint held in the last four columns of a runtime table, scaled to bytes."""
+    """Return the footprint in the last four columns of a runtime table, scaled to bytes."""
 
     def scaled(name: str) -> Any:
         return columns[name] * scale

@@ -1,4 +1,4 @@
-"""Which copies of a pipeline's arrays a measurement goes through, so that its inputs are never in the cache."""
+"""Rotation over copies of a pipeline's arrays, so that the inputs of each run are not in the cache."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from autosched.errors import LaunchError
 
 CACHES = 2
-"""More than this many times the cache is touched before an array is read again."""
+"""Multiple of the cache size that is touched before an array is read again."""
 MOST_COPIES = 32
-"""Beyond that, what is missing is written between the rounds instead."""
+"""Most copies; a flush between the rounds makes up for the rest."""
 ALIGNMENT = 256
-"""Bytes; what allocations of a GPU are aligned to, so that copies are as good as arrays of their own."""
+"""Alignment of copies in bytes, which is that of GPU allocations."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferRotation:
-    """Copies of a pipeline's inputs and outputs in one piece of memory.
+    """Copies of a pipeline's inputs and outputs in one allocation.
 
     A *round* runs the pipeline once on every copy; before it, ``flush_bytes`` are written elsewhere. Between two runs
-    on one copy more than twice the cache has then been touched. Intermediate arrays are not rotated: they are as warm
-    as the pipeline leaves them.
+    on one copy more than twice the cache has then been touched. Intermediate arrays are not rotated: they stay
+    as warm as in the pipeline.
 
     Attributes:
         copies: Number of copies.
@@ -41,7 +41,7 @@ class BufferRotation:
         return self.copies * self.stride
 
     def offset(self, copy: int, name: str) -> int:
-        """Return where an array of a copy starts, in bytes."""
+        """Return the byte offset of an array of a copy."""
         return copy * self.stride + self.offsets[name]
 
 
@@ -51,7 +51,7 @@ def plan_rotation(sizes: Mapping[str, int], cache_bytes: int, memory_bytes: int)
     Args:
         sizes: Bytes of every input and output, by name.
         cache_bytes: Capacity of the last cache before memory.
-        memory_bytes: Memory that the copies may take.
+        memory_bytes: Memory budget of the copies.
 
     Raises:
         LaunchError: If not even one copy fits.

@@ -16,7 +16,7 @@ from autosched.runtime.timing.nvml import gpu_conditions
 
 
 class CupyDevice:
-    """See `autosched.runtime.timing.gpu_device.GpuDevice` for what the methods mean.
+    """A GPU through CuPy; see `autosched.runtime.timing.gpu_device.GpuDevice` for the methods.
 
     Args:
         number: Number of the device; it becomes the current one of this process.
@@ -43,12 +43,12 @@ class CupyDevice:
 
     @property
     def driver(self) -> GpuDriver:
-        """What launches kernels."""
+        """The driver that launches kernels."""
         return self._driver
 
     @property
     def stream(self) -> Stream:
-        """Where all work goes."""
+        """The stream of all work."""
         stream: Stream = self._stream
         return stream
 
@@ -58,7 +58,7 @@ class CupyDevice:
         return self._cache_bytes
 
     def free_bytes(self) -> int:
-        """Return how much memory can still be allocated."""
+        """Return the free memory in bytes."""
         self._cupy.get_default_memory_pool().free_all_blocks()
         with self._lost_if_it_fails():
             return int(self._cupy.cuda.runtime.memGetInfo()[0])
@@ -85,7 +85,7 @@ class CupyDevice:
         return data
 
     def fill(self, address: int, size: int, byte: int) -> None:
-        """Write one byte over and over."""
+        """Fill memory with one byte."""
         with self._lost_if_it_fails():
             self._cupy.cuda.runtime.memsetAsync(address, byte, size, self._stream.ptr)
 
@@ -94,7 +94,7 @@ class CupyDevice:
         return self._cupy.cuda.Event()
 
     def record(self, event: Any) -> None:
-        """Let an event tell the time at which the work before it is done."""
+        """Record an event after the work before it."""
         with self._lost_if_it_fails():
             event.record(self._stream)
 
@@ -110,12 +110,12 @@ class CupyDevice:
             self._cupy.cuda.runtime.deviceSynchronize()
 
     def conditions(self) -> Mapping[str, str | float]:
-        """Return the driver's version and what the system tells of clocks."""
+        """Return the driver's version and the clocks."""
         return {"driver": f"{self._version // 1000}.{self._version % 1000 // 10}", **gpu_conditions(self._bus)}
 
     @contextmanager
     def _lost_if_it_fails(self) -> Iterator[None]:
-        """Turn an error at a call that cannot fail by itself into one that says that a kernel before it did."""
+        """Turn an error of a call that cannot fail by itself into the failure of an earlier kernel."""
         try:
             yield
         except self._errors as error:

@@ -1,4 +1,4 @@
-"""Arrays in the memory of a GPU that a pipeline is timed on."""
+"""Arrays in GPU memory for timing a pipeline."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from autosched.runtime.timing.cold_buffers import BufferRotation, plan_rotation
 from autosched.runtime.timing.gpu_device import GpuDevice
 
 POISON = 0xA5
-"""Byte that outputs and the workspace are filled with before a result is checked."""
+"""Fill byte of outputs and workspace before a result is checked."""
 
 _MEMORY_SHARE = 0.4
-"""Part of the free memory that copies of the arrays may take; the rest is for workspaces."""
+"""Share of the free memory for copies of the arrays; the rest is for workspaces."""
 
 
 class GpuArrays:
-    """Copies of a pipeline's inputs and outputs, a workspace, and memory to drive both out of the cache with.
+    """Copies of a pipeline's inputs and outputs, a workspace, and a buffer that flushes the cache.
 
     Args:
         device: The GPU.
         inputs: Contents of every input, by name.
-        outputs: What is computed.
+        outputs: The outputs.
 
     Raises:
         LaunchError: If they take too much memory.
@@ -60,20 +60,20 @@ class GpuArrays:
             LaunchError: If there is not enough memory.
         """
         if self._workspace is None or self._workspace_bytes < size:
-            self._workspace = None  # freed before the larger one is taken
+            self._workspace = None  # freed before the larger one is allocated
             self._workspace = self._device.allocate(max(size, 1))
             self._workspace_bytes = max(size, 1)
         return self._workspace.ptr
 
     def poison(self, workspace_bytes: int) -> None:
-        """Fill workspace and the first copy's outputs, so that what an earlier run left passes for no result."""
+        """Fill the workspace and the first copy's outputs, so that stale results are detected."""
         self._device.fill(self.workspace(workspace_bytes), self._workspace_bytes, POISON)
         addresses = self.pointers(0)
         for name, size in self._output_bytes.items():
             self._device.fill(addresses[name], size, POISON)
 
     def flush(self, times: int = 1) -> None:
-        """Write at least the size of the cache elsewhere, some times; it also keeps the device busy meanwhile."""
+        """Write a buffer of at least the cache size several times, which also keeps the device busy."""
         for _ in range(times):
             self._device.fill(self._elsewhere.ptr, self._elsewhere_bytes, 0)
 

@@ -1,4 +1,4 @@
-"""What timing needs from a GPU besides launching: memory, events, clocks; so that the rest runs with a fake one."""
+"""Interface of a GPU for timing: memory, events and clocks; tests replace it by a fake GPU."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from autosched.runtime.backends.gpu_driver import DeviceMemory, GpuDriver, Strea
 
 
 class GpuDevice(Hashable, Protocol):
-    """A GPU that candidates are timed on. Work is done in the order of one stream; addresses are the device's."""
+    """A GPU for timing candidates; all work is ordered by one stream, and addresses are the device's."""
 
     @property
     def driver(self) -> GpuDriver:
-        """What launches kernels."""
+        """The driver that launches kernels."""
 
     @property
     def stream(self) -> Stream:
-        """Where all work goes."""
+        """The stream of all work."""
 
     @property
     def cache_bytes(self) -> int:
         """Capacity of the L2 cache."""
 
     def free_bytes(self) -> int:
-        """Return how much memory can still be allocated."""
+        """Return the free memory in bytes."""
 
     def allocate(self, size: int) -> DeviceMemory:
         """Return memory.
@@ -40,19 +40,19 @@ class GpuDevice(Hashable, Protocol):
         """Copy an array to an address."""
 
     def read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return a copy of an array at an address, once all work before is done."""
+        """Return a copy of an array at an address, after all earlier work."""
 
     def fill(self, address: int, size: int, byte: int) -> None:
-        """Write one byte over and over, in the order of the stream."""
+        """Fill memory with one byte, in stream order."""
 
     def event(self) -> Any:
         """Return a new event."""
 
     def record(self, event: Any) -> None:
-        """Let an event tell the time at which the work before it is done."""
+        """Record an event after the work before it."""
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the time between two recorded events, once the second has come.
+        """Return the time between two recorded events; waits for the second.
 
         Raises:
             DeviceLostError: If a kernel failed.
@@ -66,4 +66,4 @@ class GpuDevice(Hashable, Protocol):
         """
 
     def conditions(self) -> Mapping[str, str | float]:
-        """Return the driver's version, the clock in MHz, temperature and throttling, as far as the system tells."""
+        """Return the driver's version, clocks in MHz, temperature and throttling, as far as available."""

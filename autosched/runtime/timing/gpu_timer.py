@@ -1,4 +1,4 @@
-"""Timing a pipeline's launches on a GPU: whole rounds as one graph, and each kernel between two events."""
+"""Time a pipeline's launches on a GPU: whole rounds as one graph, and each kernel between two events."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from autosched.runtime.timing.statistics import StopRule, collect
 from autosched.runtime.timing.timed_launches import Launches
 
 WARM_UP_S = 0.01
-"""Rounds are run for that long before the first sample, so that code is loaded and clocks are up."""
+"""Duration of warm-up rounds before the first sample, which load code and raise clocks."""
 KERNEL_RUNS = 12
-"""Runs with an event after every kernel, over the copies in turn."""
+"""Runs with an event after every kernel, in rotation over the copies."""
 
 _LAUNCHES_PER_FLUSH = 2
-"""Launches that the host queues while the device writes the size of its cache once: about 20 us."""
+"""Launches that the host queues during one flush of the cache."""
 _LEAST_SHARE = 0.1
-"""Part of the time between its events that a kernel is credited with at least."""
+"""Least share of the time between its events that counts for a kernel."""
 
 
 class GpuTimer:
@@ -31,9 +31,9 @@ class GpuTimer:
 
     Args:
         device: The device.
-        arrays: What keeps inputs cold.
-        rule: When there are enough samples.
-        clock: Returns the host's time, in seconds.
+        arrays: Rotated copies of the arrays, which keep inputs cold.
+        rule: Stopping rule.
+        clock: The host's clock, in seconds.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class GpuTimer:
         self._device.synchronise()
 
     def samples(self, copies: Sequence[Launches]) -> list[float]:
-        """Return times of one run, in seconds: each is that of a round over all copies, back to back, by their number.
+        """Return times of one run, in seconds: each is the mean of a round over all copies, back to back.
 
         Args:
             copies: The same pipeline's launches on every copy of the arrays.
@@ -66,13 +66,13 @@ class GpuTimer:
         return collect(self.sampler(copies), self._rule, self._clock)
 
     def sampler(self, copies: Sequence[Launches]) -> Callable[[], float]:
-        """Return a function that takes one such time, warmed up."""
-        self.run(copies[0])  # code is loaded at its first launch, which must not happen while a graph is captured
+        """Return a function that measures one such time, after warm-up."""
+        self.run(copies[0])  # the first launch loads code, which must not happen during a capture
         device, launch = self._device, self._as_graph(copies)
         start, end = device.event(), device.event()
 
         def sample() -> float:
-            self._arrays.flush()  # the round is queued while this is done, so the device never waits for the host
+            self._arrays.flush()  # the round is queued during the flush, so the device never waits for the host
             device.record(start)
             launch()
             device.record(end)
@@ -86,10 +86,10 @@ class GpuTimer:
         return sample
 
     def kernel_seconds(self, copies: Sequence[Launches], seconds: float) -> tuple[float, ...]:
-        """Return the time of each kernel within a run, in launch order; they add up to that of the run.
+        """Return the time of each kernel within a run, in launch order; the sum is the time of the run.
 
-        Events between kernels take time themselves. That of two events with nothing between them is subtracted, and
-        what remains is scaled to the time of a run without events.
+        Events take time themselves. The time between two adjacent events is subtracted, and the rest is scaled to the
+        time of a run without events.
 
         Args:
             copies: The same pipeline's launches on every copy of the arrays.
@@ -112,7 +112,7 @@ class GpuTimer:
         return shares(seconds, between, empty, [step is not None for step in copies[0].steps])
 
     def _as_graph(self, copies: Sequence[Launches]) -> Callable[[], None]:
-        """Return a function that launches a round: as one graph, or plainly where none can be captured."""
+        """Return a function that launches a round: as one graph, or one by one if capturing fails."""
         device = self._device
 
         def plainly() -> None:
@@ -144,14 +144,14 @@ class GpuTimer:
 
 
 def shares(seconds: float, between: Sequence[float], empty: float, launched: Sequence[bool]) -> tuple[float, ...]:
-    """Return the parts of a run's time that its kernels take.
+    """Return the time of each kernel within a run.
 
     Args:
         seconds: Time of a run, in seconds.
         between: Time between the events around each kernel.
-        empty: Time between two events with nothing between them.
+        empty: Time between two adjacent events.
         launched: Whether each kernel has any block.
     """
-    own = [max(t - empty, _LEAST_SHARE * t) if there else 0.0 for t, there in zip(between, launched, strict=True)]
-    total = sum(own)
-    return tuple(seconds * t / total if total > 0 else 0.0 for t in own)
+    durations = [max(t - empty, _LEAST_SHARE * t) if there else 0.0 for t, there in zip(between, launched, strict=True)]
+    total = sum(durations)
+    return tuple(seconds * t / total if total > 0 else 0.0 for t in durations)

@@ -1,4 +1,4 @@
-"""Arrays in host memory that a pipeline is timed on: copies of inputs and outputs, and scratch memory."""
+"""Arrays in host memory for timing a pipeline: copies of inputs and outputs, and scratch memory."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from autosched.runtime.call.signature import ArraySpec
 from autosched.runtime.timing.cold_buffers import BufferRotation, plan_rotation
 
 POISON = 0xA5
-"""Byte that outputs and scratch memory are filled with before a result is checked."""
+"""Fill byte of outputs and scratch memory before a result is checked."""
 
 _MEMORY_SHARE = 4
-"""Copies of the arrays take at most one part in so many of the machine's memory."""
+"""Inverse of the share of the machine's memory for copies of the arrays."""
 
 
 class HostArrays:
-    """Copies of a pipeline's inputs and outputs in one piece of memory.
+    """Copies of a pipeline's inputs and outputs in one allocation.
 
     Args:
         inputs: Contents of every input, by name.
-        outputs: What is computed.
-        host: The machine, for the size of its cache and memory.
+        outputs: The outputs.
+        host: The machine, with the sizes of its cache and memory.
 
     Raises:
         LaunchError: If they take too much memory.
@@ -47,7 +47,7 @@ class HostArrays:
         for copy in range(self.rotation.copies):
             for name, a in inputs.items():
                 self._bytes(copy, name)[...] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
-            for name in self._outputs:  # pages are mapped here, not when something is timed
+            for name in self._outputs:  # map pages here, not during timing
                 self._bytes(copy, name)[...] = 0
 
     def address(self, copy: int, name: str) -> int:
@@ -67,18 +67,18 @@ class HostArrays:
         return int(self._scratch.ctypes.data)
 
     def poison(self, scratch_bytes: int) -> None:
-        """Fill scratch memory and the first copy's outputs, so that what an earlier run left passes for no result."""
+        """Fill scratch memory and the first copy's outputs, so that stale results are detected."""
         self.scratch(scratch_bytes)
         self._scratch[...] = POISON
         for name in self._outputs:
             self._bytes(0, name)[...] = POISON
 
     def flush(self) -> None:
-        """Write as much as the copies alone do not drive out of the cache."""
+        """Write the flush bytes, which complete the eviction by the copies."""
         self._elsewhere += 1
 
     def outputs(self) -> dict[str, NDArray[Any]]:
-        """Return the outputs of the first copy, copied."""
+        """Return copies of the first copy's outputs."""
         return {name: self.array(0, name).copy() for name in self._outputs}
 
     def _bytes(self, copy: int, name: str) -> NDArray[np.uint8]:

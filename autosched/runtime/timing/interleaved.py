@@ -1,4 +1,4 @@
-"""Timing several candidates in turns, and which of them is really faster: times drift, ratios within a round do not."""
+"""Interleaved timing of candidates: times drift, but their ratios within a round do not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from autosched.runtime.timing.statistics import median_and_spread, median_interv
 
 @dataclass(frozen=True, slots=True)
 class RoundsRule:
-    """How long candidates are timed in turns.
+    """Limits of interleaved timing.
 
     Attributes:
-        least: Rounds that are run in any case.
-        most: Rounds after which it ends.
-        most_seconds: Time after which it ends, once the least rounds are run.
+        least: Least number of rounds.
+        most: Most rounds.
+        most_seconds: Time limit, which applies after the least rounds.
     """
 
     least: int = 11
@@ -37,41 +37,41 @@ class Rounds:
 
     Attributes:
         seconds: A row for each round, a column for each candidate, in seconds.
-        kernels: Of each candidate the median time of each of its kernels, in seconds; empty where that is not told.
+        kernels: Median time of each kernel of each candidate, in seconds; empty if not measured.
     """
 
     seconds: tuple[tuple[float, ...], ...]
     kernels: tuple[tuple[float, ...], ...] = ()
 
     def median_and_spread(self, candidate: int) -> tuple[float, float]:
-        """Return a candidate's median time in seconds, and the distance between its quartiles as a fraction of it."""
+        """Return a candidate's median time in seconds, and its interquartile range as a fraction of the median."""
         return median_and_spread([row[candidate] for row in self.seconds])
 
     def steady(self) -> tuple[tuple[float, float], ...]:
-        """Return each candidate's median time in seconds and spread, without what slows down all of a round alike."""
+        """Return each candidate's median time in seconds and spread, without the common drift of the rounds."""
         times = np.asarray(self.seconds, np.float64)
         pace = np.median(times / np.median(times, axis=0), axis=1)
         return tuple(median_and_spread(column) for column in (times / pace[:, None]).T.tolist())
 
     def ratio(self, one: int, other: int) -> float:
-        """Return the median over the rounds of one candidate's time divided by the other's."""
+        """Return the median over rounds of the ratio of two candidates' times."""
         return float(np.median(self._ratios(one, other)))
 
     def interval(self, one: int, other: int) -> tuple[float, float]:
-        """Return between what that ratio lies with 95 % confidence."""
+        """Return the 95 % confidence interval of that ratio."""
         return median_interval(self._ratios(one, other))
 
     def is_faster(self, one: int, other: int) -> bool:
-        """Return whether a candidate is faster than another beyond what chance explains, with 95 % confidence."""
+        """Return whether a candidate is faster than another with 95 % confidence."""
         return self.interval(one, other)[1] < 1
 
     def winner(self, holder: int, challengers: Iterable[int]) -> int:
-        """Return the challenger that is most ahead of the holder, or the holder if none is really ahead."""
+        """Return the challenger with the largest significant lead, or the incumbent if there is none."""
         ahead = [c for c in challengers if c != holder and self.is_faster(c, holder)]
         return min(ahead, key=lambda c: (self.ratio(c, holder), c), default=holder)
 
     def __add__(self, other: Rounds) -> Rounds:
-        """Return the rounds of both, without the times of kernels."""
+        """Concatenate rounds, without the times of kernels."""
         return Rounds(self.seconds + other.seconds)
 
     def _ratios(self, one: int, other: int) -> NDArray[np.float64]:
@@ -81,12 +81,12 @@ class Rounds:
 
 
 def time_interleaved(samplers: Sequence[Callable[[], float]], rule: RoundsRule, clock: Callable[[], float]) -> Rounds:
-    """Run candidates in turns, in another order each round, so that none always follows the same one.
+    """Run every candidate once per round, in a new order each round, so that neighbours change.
 
     Args:
-        samplers: Run a candidate once and return its time, in seconds.
-        rule: When to stop.
-        clock: Returns the time, in seconds.
+        samplers: One for each candidate; runs it once and returns its time, in seconds.
+        rule: Stopping rule.
+        clock: Clock, in seconds.
     """
     rng = np.random.default_rng(0)
     rows: list[tuple[float, ...]] = []

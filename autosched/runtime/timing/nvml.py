@@ -1,4 +1,4 @@
-"""Clocks of a GPU, from the library that comes with NVIDIA's driver; nothing where it is not there."""
+"""Clocks of a GPU from NVML, the library of NVIDIA's driver; nothing without it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _SUCCESS = 0
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2
 _TEMPERATURE_GPU = 0
 _SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
-"""Reasons why clocks are low that spoil a measurement: power cap, hardware and thermal slowdown, power brake."""
+"""Throttle reasons that spoil a measurement: power cap, hardware and thermal slowdown, power brake."""
 
 
 def gpu_conditions(pci_bus_id: str, library: str = _LIBRARY) -> Mapping[str, float]:
-    """Return clocks in MHz, temperature in degrees Celsius, and whether the clocks are held down (0 or 1).
+    """Return clocks in MHz, temperature in degrees Celsius, and whether the clocks are throttled (0 or 1).
 
     Args:
         pci_bus_id: The device, as in ``0000:3b:00.0``.
@@ -28,16 +28,16 @@ def gpu_conditions(pci_bus_id: str, library: str = _LIBRARY) -> Mapping[str, flo
     device = ctypes.c_void_p()
     if nvml.nvmlDeviceGetHandleByPciBusId_v2(pci_bus_id.encode(), ctypes.byref(device)) != _SUCCESS:
         return {}
-    found: dict[str, float] = {}
+    conditions: dict[str, float] = {}
     number, reasons = ctypes.c_uint(), ctypes.c_ulonglong()
     for name, kind in (("sm_mhz", _CLOCK_SM), ("memory_mhz", _CLOCK_MEMORY)):
         if nvml.nvmlDeviceGetClockInfo(device, kind, ctypes.byref(number)) == _SUCCESS:
-            found[name] = float(number.value)
+            conditions[name] = float(number.value)
     if nvml.nvmlDeviceGetTemperature(device, _TEMPERATURE_GPU, ctypes.byref(number)) == _SUCCESS:
-        found["celsius"] = float(number.value)
+        conditions["celsius"] = float(number.value)
     if nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device, ctypes.byref(reasons)) == _SUCCESS:
-        found["throttled"] = float(bool(reasons.value & _SLOWED))
-    return found
+        conditions["throttled"] = float(bool(reasons.value & _SLOWED))
+    return conditions
 
 
 @lru_cache(maxsize=4)

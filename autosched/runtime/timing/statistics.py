@@ -1,4 +1,4 @@
-"""From samples to a label: median, spread, and when there are enough of them."""
+"""Median, spread and stopping rule of time samples."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from autosched.errors import InputError
 
 _Z_95 = 1.96
-"""Standard deviations of a 95 % interval."""
+"""Half-width of a 95 % interval in standard deviations."""
 
 
 def median_and_spread(samples: Sequence[float]) -> tuple[float, float]:
-    """Return the median, and the distance between the quartiles as a fraction of it.
+    """Return the median, and the interquartile range as a fraction of it.
 
     Args:
         samples: At least one time, in seconds.
@@ -26,20 +26,17 @@ def median_and_spread(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def median_error(samples: Sequence[float]) -> float:
-    """Return how far the true median may be from that of the samples, as a fraction of it, with 95 % confidence.
-
-    It is half the length of `median_interval`.
-    """
+    """Return the 95 % error of the median, as a fraction of it: half the length of `median_interval`."""
     low, high = median_interval(samples)
     middle = float(np.median(np.asarray(samples, np.float64)))
     return (high - low) / (2 * middle) if middle > 0 else 0.0
 
 
 def median_interval(samples: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
-    """Return numbers between which the true median lies with 95 % confidence.
+    """Return the 95 % confidence interval of the median.
 
-    They are the order statistics that enclose the median with that probability, which assumes nothing about how samples
-    are distributed; infinite for fewer than six samples, which enclose nothing.
+    Its ends are order statistics, which needs no assumption on the distribution; they are infinite for fewer than six
+    samples.
     """
     n = len(samples)
     if n < 6:
@@ -52,14 +49,14 @@ def median_interval(samples: Sequence[float] | NDArray[np.float64]) -> tuple[flo
 
 @dataclass(frozen=True, slots=True)
 class StopRule:
-    """When a candidate has been timed well enough.
+    """Stopping rule of timing a candidate.
 
     Attributes:
-        precision: Error of the median that is good enough, as a fraction of it; see `median_error`.
-        least_samples: Samples that are always taken, but for candidates that reach the longest time before.
-        most_samples: Samples after which it ends in any case.
-        least_seconds: Time that is always measured, so that clocks have settled.
-        most_seconds: Time after which it ends in any case.
+        precision: Sufficient error of the median, as a fraction of it; see `median_error`.
+        least_samples: Least number of samples, unless the time limit comes first.
+        most_samples: Most samples.
+        least_seconds: Least time of measurement, in which clocks settle.
+        most_seconds: Time limit.
     """
 
     precision: float = 0.01
@@ -77,7 +74,7 @@ class StopRule:
             raise InputError(f"seconds are {self.least_seconds} to {self.most_seconds}: give a range from 0")
 
     def is_enough(self, samples: Sequence[float], elapsed_s: float) -> bool:
-        """Return whether no more samples are needed.
+        """Return whether the samples suffice.
 
         Args:
             samples: Times so far, in seconds.
@@ -93,12 +90,12 @@ class StopRule:
 
 
 def collect(sample: Callable[[], float], rule: StopRule, clock: Callable[[], float]) -> list[float]:
-    """Take samples until a rule is content.
+    """Take samples until a rule is satisfied.
 
     Args:
-        sample: Takes one and returns it, in seconds.
-        rule: When to stop.
-        clock: Returns the time, in seconds.
+        sample: Takes one sample, in seconds.
+        rule: Stopping rule.
+        clock: Clock, in seconds.
     """
     samples: list[float] = []
     started = clock()

@@ -46,10 +46,10 @@ def copy_arguments(
         if not step.is_empty
     }
     workspace = arrays.workspace(compiled.workspace_bytes)
-    found = []
+    launches = []
     for copy in range(arrays.rotation.copies):
         binding = Binding(arrays.pointers(copy), scalars)
-        found.append(
+        launches.append(
             Launches(
                 tuple(
                     None
@@ -59,4 +59,4 @@ def copy_arguments(
                 )
             )
         )
-    return found
+    return launches

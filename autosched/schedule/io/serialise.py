@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, Horizont
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
+from autosched.atomic_files import replacement_of
 from autosched.errors import InputError, ScheduleError
 from autosched.schedule.io.strict_json import Node, indented, parse
 from autosched.schedule.types import (
@@ -105,7 +105,11 @@ def save_schedule(path: str | os.PathLike[str], bound: BoundPipeline, schedule: 
     """
     content = to_json(bound, schedule).encode()
     try:
-        _replace_file(Path(path), content)
+        file = Path(path)
+        if file.exists() and not file.is_file():
+            raise OSError("it exists and is no file")  # renaming over a device would replace the device
+        with replacement_of(file) as beside:
+            beside.write_bytes(content)
     except (OSError, ValueError) as e:
         raise InputError(f"cannot write the schedule to {path}: {_reason(e)}; choose another path") from e
 
@@ -128,18 +132,6 @@ def load_schedule(path: str | os.PathLike[str], bound: BoundPipeline) -> Schedul
     if len(content) > LARGEST_FILE:
         raise InputError(f"{path} has more than {LARGEST_FILE >> 20} MiB, so it is no schedule; {_REMAKE}")
     return from_json(text, bound, str(path))
-
-
-def _replace_file(path: Path, content: bytes) -> None:
-    if path.exists() and not path.is_file():
-        raise OSError("it exists and is no file")  # renaming over a device would replace the device
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _reason(e: OSError | ValueError) -> str:

@@ -20,7 +20,7 @@ from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
-from autosched.search.evaluate.evaluator import Counts
+from autosched.search.evaluate.counts import Counts
 from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.space.row_scans import seconds_of_all_steps
 from autosched.search.strategies.compute_root import root_kernels, schedule_roots

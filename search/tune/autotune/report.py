@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from autosched.runtime.timing.durations import format_time
 from autosched.schedule.types import Schedule
 from autosched.search.tune.autotune.state import TuningFiles
 from autosched.search.tune.top_k import Trials
@@ -66,3 +68,11 @@ class Tuned:
     errors: tuple[float | None, ...]
     cut_short: bool
     trials: Trials
+
+    def __repr__(self) -> str:
+        baseline = "no time" if math.isnan(self.baseline_seconds) else format_time(self.baseline_seconds)
+        cut = ", cut short" if self.cut_short else ""
+        return (
+            f"<Tuned by {self.source}: {format_time(self.seconds)}, baseline {baseline}, "
+            f"{self.measured} candidates measured{cut}>"
+        )

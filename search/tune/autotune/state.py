@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autosched.atomic_files import replace_file
 from autosched.errors import InputError, shortened
 from autosched.measure.compile.content_keys import digest
-from autosched.model.files import replace_file
 from autosched.schedule.io.strict_json import Node, parse
 from autosched.schedule.io.typed_json import read_as
 

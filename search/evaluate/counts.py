@@ -1,0 +1,39 @@
+"""Counters and timers of one search."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Counts:
+    """Statistics of a search.
+
+    Attributes:
+        kernels: Distinct kernels that were evaluated.
+        requested: Kernels requested, cache hits included.
+        batches: Calls of the featurizer.
+        considered: Candidates by kind of decision.
+        pruned: Pruned candidates by reason.
+        buckets: Buckets of candidates by size, rounded down to a power of two.
+        seconds: Time by activity.
+    """
+
+    kernels: int = 0
+    requested: int = 0
+    batches: int = 0
+    considered: Counter[str] = field(default_factory=Counter)
+    pruned: Counter[str] = field(default_factory=Counter)
+    buckets: Counter[int] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of cache hits among the requested kernels."""
+        return 1 - self.kernels / self.requested if self.requested else 0.0
+
+    @property
+    def mean_batch(self) -> float:
+        """Kernels per call of the featurizer."""
+        return self.kernels / self.batches if self.batches else 0.0

@@ -1,0 +1,77 @@
+"""Arguments and result of one-shot scheduling; free of imports of the search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autosched.errors import InputError
+from autosched.schedule.types import Schedule
+from autosched.search.settings import SAMPLES
+from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
+from autosched.search.tune.provenance import Provenance
+
+if TYPE_CHECKING:
+    from autosched.search.results import SearchResult
+    from autosched.search.strategies.protocol import Strategy
+    from autosched.search.tune.cost_models import Choice
+    from autosched.search.tune.top_k import Trials
+
+ONE_SHOT = "one-shot"
+STRATEGY_NAMES = ("roots", "beam", "sioutas", "sioutas-overlapped", "sioutas-none")
+"""Names of `autosched.search.strategies.protocol.STRATEGIES`, which imports every strategy."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Arguments of `autosched.schedule` that choose and limit the search.
+
+    Attributes:
+        strategy: A strategy or its name; None for samples that the model ranks.
+        samples: Searches without a strategy, at most: a beam search and greedy ones.
+        top_k: Above 1, this many of the best are measured and the fastest is chosen.
+        cost: The cost model, as `cost_model` takes it.
+        measure: Backend of the measurements: ``device`` or ``simulated``.
+        seed: Source of randomness.
+        seconds: Time budget of the search.
+        reuse: Whether the user's schedule cache is read and written.
+    """
+
+    strategy: str | Strategy | None = None
+    samples: int = SAMPLES
+    top_k: int = 1
+    cost: Choice = None
+    measure: str = "device"
+    seed: int = 0
+    seconds: float | None = None
+    reuse: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.strategy, str) and self.strategy not in STRATEGY_NAMES:
+            raise InputError(f"unknown strategy {self.strategy!r}; there is {', '.join(STRATEGY_NAMES)}")
+        check_whole("top_k", self.top_k, 1)
+        check_whole("samples", self.samples, 1)
+        check_whole("seed", self.seed, 0, LARGEST_SEED)
+        check_seconds(self.seconds)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the answer is the baseline schedule, which takes neither search nor cost model."""
+        return self.strategy == "roots" and self.cost is None and self.top_k == 1
+
+
+@dataclass(frozen=True)
+class OneShotAnswer:
+    """A schedule and its provenance.
+
+    Attributes:
+        schedule: The schedule.
+        provenance: How it was found.
+        search_result: The search; None for a schedule from the user's cache.
+        trials: The measurements; None if nothing was measured.
+    """
+
+    schedule: Schedule
+    provenance: Provenance
+    search_result: SearchResult | None = None
+    trials: Trials | None = None
