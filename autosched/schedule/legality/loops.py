@@ -12,7 +12,7 @@ from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
 LARGEST = 1 << 41
-"""Upper bound on extents: `autosched.analysis.bind.LARGEST_EXTENT`, with tiles rounded up."""
+"""Upper bound on extents: `autosched.analysis.binder.LARGEST_EXTENT`, with tiles rounded up."""
 
 
 def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
