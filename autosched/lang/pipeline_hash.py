@@ -30,7 +30,7 @@ Scope = Mapping[str | int, str]
 """Numbered names of a definition's loops: by name for Vars, by ``id`` for reduction variables."""
 
 
-class PipelineGraph(Protocol):
+class HashedPipeline(Protocol):
     """The parts of a pipeline that its hash covers."""
 
     funcs: tuple[Func, ...]
@@ -39,7 +39,7 @@ class PipelineGraph(Protocol):
     outputs: tuple[Output, ...]
 
 
-def pipeline_hash(pipeline: PipelineGraph) -> str:
+def pipeline_hash(pipeline: HashedPipeline) -> str:
     """Return 64 hex digits, equal for pipelines of equal structure over inputs of equal types and ranks."""
     writer = _Writer(pipeline)
     for f in pipeline.funcs:
@@ -72,7 +72,7 @@ def _with_plain_comparison(values: Sequence[Expr]) -> Sequence[Expr]:
 class _Writer:
     """Canonical text: inputs, params and Funcs by position, and one line for every distinct node."""
 
-    def __init__(self, pipeline: PipelineGraph) -> None:
+    def __init__(self, pipeline: HashedPipeline) -> None:
         self.ids: dict[Source, str] = {i: f"in{k}" for k, i in enumerate(pipeline.inputs)}
         self.ids |= {f: f"f{k}" for k, f in enumerate(pipeline.funcs)}
         self.params = {p: f"p{k}" for k, p in enumerate(pipeline.params)}

@@ -17,7 +17,7 @@ def padded_producers(plan: KernelPlan) -> frozenset[str]:
 
     They are padded if all are cache reads, and if points outside the domain only read elements inside their buffers.
     """
-    host = plan.streamed
+    host = plan.mainloop_nest
     if host is None or plan.kernel.is_sliding_window:
         return frozenset()
     in_mainloop = {n.stage.func for k in plan.repeated[:-1] for n in plan.steps[k]}

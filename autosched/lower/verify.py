@@ -57,7 +57,7 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.ir_queries import conjuncts
-from autosched.lower.verify_shared import SharedUse, check_shared_memory, other_buffer, rotated
+from autosched.lower.verify_shared_memory import SharedUse, check_shared_memory, other_buffer, rotated
 from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]

@@ -14,7 +14,7 @@ from math import prod
 from autosched.analysis.access.regions import Range, Region
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
-from autosched.schedule.kernel.row_scans import ScanWalk
+from autosched.schedule.kernel.row_scans import ScanLevel
 from autosched.schedule.kernel.tile_ownership import OwnedBox
 from autosched.schedule.kernel.warp_reduction import lane_loops
 from autosched.schedule.policy import is_unrolled, unrolls_reduction
@@ -64,7 +64,7 @@ class Nest:
     mainloop_count: int = 0
     lower_bound: Mapping[str, ix.Index] = field(default_factory=dict)
     first_step: int = 0
-    walk: ScanWalk = ScanWalk.THREAD
+    scan_level: ScanLevel = ScanLevel.THREAD
 
     @property
     def id(self) -> StageId:
@@ -84,21 +84,21 @@ class Nest:
     @cached_property
     def inner(self) -> tuple[NestLoop, ...]:
         """Serial and reduction loops of each thread, in order."""
-        outer = self.walked
+        outer = self.outer_serial_loops
         return tuple(p for p in self.loops if p.kind in (LoopKind.SERIAL, LoopKind.REDUCTION) and p not in outer)
 
     @cached_property
-    def walked(self) -> tuple[NestLoop, ...]:
+    def outer_serial_loops(self) -> tuple[NestLoop, ...]:
         """Serial and reduction loops outside the thread loops: block-uniform loops, or loops over launches."""
-        return self.stream_loops or self.step_loops
+        return self.mainloops or self.step_loops
 
     @cached_property
     def step_loops(self) -> tuple[NestLoop, ...]:
         """The loops over the steps of a scan over rows, where blocks or launches iterate them."""
-        return () if self.walk is ScanWalk.THREAD else tuple(p for p in self.loops if p.dim in self.stage.steps)
+        return () if self.scan_level is ScanLevel.THREAD else tuple(p for p in self.loops if p.dim in self.stage.steps)
 
     @cached_property
-    def stream_loops(self) -> tuple[NestLoop, ...]:
+    def mainloops(self) -> tuple[NestLoop, ...]:
         """The loops of a mainloop or sliding window, in order."""
         return tuple(p for p in self.loops if p.kind is not LoopKind.BLOCK)[: self.mainloop_count]
 
@@ -216,24 +216,24 @@ class KernelPlan:
     block: tuple[int, int, int]
     regions: Mapping[str, Region] = field(repr=False)
     repeated: range = range(0)
-    warm_up: int = 0
+    prologue_steps: int = 0
     owned: Mapping[str, OwnedBox] = field(default_factory=dict)
     unowned: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def streamed(self) -> Nest | None:
+    def mainloop_nest(self) -> Nest | None:
         """The nest with the loops of the mainloop or sliding window, if there is one."""
         return self.steps[self.repeated[-1]][0] if self.repeated else None
 
     @cached_property
     def scan(self) -> Nest | None:
         """The root that computes a scan over rows with parallel rows, if there is one."""
-        return next((n for group in self.steps for n in group if n.walk is not ScanWalk.THREAD), None)
+        return next((n for group in self.steps for n in group if n.scan_level is not ScanLevel.THREAD), None)
 
     @cached_property
     def launches(self) -> tuple[NestLoop, ...]:
         """The loops over launches of the kernel, one launch per step of a scan."""
-        return self.scan.step_loops if self.scan is not None and self.scan.walk is ScanWalk.LAUNCH else ()
+        return self.scan.step_loops if self.scan is not None and self.scan.scan_level is ScanLevel.LAUNCH else ()
 
     @cached_property
     def inlined(self) -> frozenset[str]:
@@ -241,7 +241,7 @@ class KernelPlan:
         return frozenset(i.func for i in self.kernel.inlined)
 
     @cached_property
-    def stored(self) -> frozenset[str]:
+    def materialised(self) -> frozenset[str]:
         """Names of Funcs that the kernel writes to global memory."""
         return self.kernel.materialised
 

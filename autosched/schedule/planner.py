@@ -14,7 +14,7 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.kernel.bank_conflicts import column_accessed
 from autosched.schedule.kernel.plan_cache import cached_plan
-from autosched.schedule.kernel.row_scans import walk_of
+from autosched.schedule.kernel.row_scans import scan_level_of
 from autosched.schedule.kernel.sliding_window import RollingBuffer, SlidingWindowPlan
 from autosched.schedule.kernel.thread_fusion import covers_same_points, fuse_thread_loops, lane_loop, thread_loops
 from autosched.schedule.kernel.tile_ownership import OwnedBox, owned_box
@@ -188,7 +188,9 @@ class _Planner:
         loops = (*grid, *self._loops(tiling))
         at = self.kernel.mainloop_at
         mainloop_count = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
-        nest = Nest(stage, loops, low, high, extents, None, mainloop_count, walk=walk_of(stage, tiling.loops))
+        nest = Nest(
+            stage, loops, low, high, extents, None, mainloop_count, scan_level=scan_level_of(stage, tiling.loops)
+        )
         self.nests[nest.id] = nest
         return nest
 

@@ -18,7 +18,7 @@ from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.scaling.mainloop_scaling import OF_EVERY_STEP, FeatureScaling, array_bytes
 from autosched.featurize.scaling.sliding_window_scaling import STORED_IN_EVERY_STEP
 from autosched.featurize.schema import INDEX
-from autosched.schedule.kernel.row_scans import ScanWalk, in_step, step_count, walk_of
+from autosched.schedule.kernel.row_scans import ScanLevel, in_step, scan_level_of, step_count
 from autosched.schedule.legality.fused_producers import thread_depth
 from autosched.schedule.types import FusedProducer, Kernel, Level, Loop, LoopKind, StageId, StageTiling
 
@@ -113,7 +113,7 @@ class Scan(FeatureScaling):
 
     bound: BoundPipeline
     count: int
-    walk: ScanWalk
+    walk: ScanLevel
     shared: frozenset[str] = frozenset()
 
     @property
@@ -132,7 +132,7 @@ class Scan(FeatureScaling):
                 continue
             scaled[..., k, repeated] *= self.count
             scaled[..., k, read] = np.minimum(features[..., k, read] * self.count, array_total)
-        if self.walk is ScanWalk.BLOCK:
+        if self.walk is ScanLevel.BLOCK:
             scaled[..., 0, INDEX["streaming_steps"]] = self.count
             scaled[..., 0, INDEX["steps_per_block"]] += self.count - 1
         return scaled
@@ -152,6 +152,6 @@ def one_scan(bound: BoundPipeline, kernel: Kernel) -> tuple[Scan, Kernel] | None
     if scan is None:
         return None
     step_pipeline = with_one_step(bound)
-    walk = walk_of(scan, kernel.tiling(StageId(scan.func, scan.number)).loops)
+    walk = scan_level_of(scan, kernel.tiling(StageId(scan.func, scan.number)).loops)
     shared = frozenset(m.func for m in kernel.fused if m.at.level is Level.BLOCK)
     return Scan(step_pipeline, step_count(scan), walk, shared), as_one_step(step_pipeline, kernel)

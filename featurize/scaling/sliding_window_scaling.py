@@ -113,14 +113,14 @@ def sliding_window_scaling(
         plan: Its plan.
         mainloop: The mainloop of its root.
     """
-    host = plan.streamed
+    host = plan.mainloop_nest
     assert host is not None
     inside = {m.func for m in kernel.fused} | {i.func for i in kernel.inlined}
     windows = {m.func for m in kernel.fused if m.at.level is Level.MAINLOOP}
     threads = {m.func for m in kernel.fused if m.at.level is Level.THREAD}
     moving = dims_moving_with(bound, host.stage, mainloop.dim, inside)
     restricted = {f: dims for f, dims in moving.items() if f in inside - threads}
-    rows = host.stream_loops[0].stride
+    rows = host.mainloops[0].stride
     window_steps = max(-(-_window_rows(plan, f) // rows) for f in windows)
     prologue = {n.stage.func: -n.first_step for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
     step_pipeline = restrict_to_rows(bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, window_steps)

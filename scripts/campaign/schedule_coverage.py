@@ -19,7 +19,7 @@ from autosched.lower.program import lower
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.problem import Problem
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.schedule.sampling.warp_reduction import Lanes
+from autosched.schedule.sampling.random_warp_reduction import Lanes
 from autosched.schedule.types import Kernel, Schedule
 from autosched.target import Target
 

@@ -19,7 +19,7 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.schedule.sampling.warp_reduction import Lanes
+from autosched.schedule.sampling.random_warp_reduction import Lanes
 from autosched.schedule.types import Schedule
 from autosched.search.beam.beam import BeamSearch
 from autosched.search.beam.random_states import RandomStates

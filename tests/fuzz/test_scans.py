@@ -12,7 +12,7 @@ from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
-from autosched.schedule.kernel.row_scans import ScanWalk
+from autosched.schedule.kernel.row_scans import ScanLevel
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.settings import GREEDY
 from autosched.search.strategies.protocol import Beam, Roots
@@ -56,7 +56,7 @@ def explore(numbers: range) -> Counter[str]:
 
 def test_witnesses_agree() -> None:
     seen = explore(range(24))
-    assert all(seen[f"{kind} {walk.value}"] for kind in ("cuda", "cpu") for walk in ScanWalk), seen
+    assert all(seen[f"{kind} {walk.value}"] for kind in ("cuda", "cpu") for walk in ScanLevel), seen
 
 
 @pytest.mark.fuzz

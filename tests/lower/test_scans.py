@@ -21,7 +21,7 @@ from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.runtime.emulator import EmulatorError, ErrorKind
 from autosched.schedule.io.serialise import from_json, to_json
-from autosched.schedule.kernel.row_scans import ScanWalk
+from autosched.schedule.kernel.row_scans import ScanLevel
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Root, Schedule, StageTiling
@@ -60,7 +60,7 @@ def legal(bound: BoundPipeline, found: Schedule) -> Schedule:
 @pytest.mark.parametrize("scan", PROGRAMS, ids=lambda f: f.__name__)
 def test_random_schedules(scan: Scan) -> None:
     bound = scan()
-    seen: Counter[ScanWalk] = Counter()
+    seen: Counter[ScanLevel] = Counter()
     for seed in range(9):
         target = CPU if seed % 3 == 2 else H200
         found = sample_schedule(bound, target, np.random.default_rng(seed), varied=seed % 2 == 0)
@@ -81,8 +81,8 @@ def test_the_baseline(scan: Scan, target) -> None:
     check(bound, lower(bound, schedule_roots(bound, target)), emulate=target is H200)
 
 
-@pytest.mark.parametrize(("columns", "walk"), [(1000, ScanWalk.BLOCK), (3000, ScanWalk.LAUNCH)])
-def test_the_baseline_keeps_short_rows_in_one_block(columns: int, walk: ScanWalk) -> None:
+@pytest.mark.parametrize(("columns", "walk"), [(1000, ScanLevel.BLOCK), (3000, ScanLevel.LAUNCH)])
+def test_the_baseline_keeps_short_rows_in_one_block(columns: int, walk: ScanLevel) -> None:
     bound = seam(5, columns)
     assert walks(bound, schedule_roots(bound, H200)) == [walk]
 

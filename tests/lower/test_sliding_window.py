@@ -107,9 +107,9 @@ def test_rolling_buffers_have_the_rows_that_a_step_reads() -> None:
     plan = plan_kernel(bound, sliding(bound, "by=2 bx=2 sy=32 tx=16 sx=2", 1, "first", "second"))
     windows = {name: a.extents[0] for name, a in plan.allocations.items()}
     assert windows == {"first": 3, "second": 3}
-    assert plan.warm_up == 4  # first reads four rows beyond those of out; each step computes one
+    assert plan.prologue_steps == 4  # first reads four rows beyond those of out; each step computes one
     whole = plan_kernel(bound, sliding(bound, "by=2 bx=2 sy=4 tx=16 sy=8 sx=2", 8, "second"))
-    assert whole.allocations["second"].extents[0] == 16 and whole.warm_up == 1
+    assert whole.allocations["second"].extents[0] == 16 and whole.prologue_steps == 1
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -150,7 +150,7 @@ def test_planes_slide_along_the_slowest_dimension() -> None:
         ["volume_clamped"],
     )
     plan = plan_kernel(bound, found)
-    assert plan.allocations["plane"].extents == (3, 5, 16) and plan.warm_up == 2
+    assert plan.allocations["plane"].extents == (3, 5, 16) and plan.prologue_steps == 2
     checked(bound, found)
 
 

@@ -11,7 +11,7 @@ from autosched import max as max_
 from autosched import min as min_
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
-from autosched.schedule.kernel.row_scans import ScanWalk, walk_of
+from autosched.schedule.kernel.row_scans import ScanLevel, scan_level_of
 from autosched.schedule.types import Schedule
 
 y, x, z, b = Var("y"), Var("x"), Var("z"), Var("b")
@@ -153,7 +153,7 @@ def scan_of(bound: BoundPipeline) -> BoundStage:
     return next(s for f in bound.funcs.values() for s in f.stages if s.steps)
 
 
-def walks(bound: BoundPipeline, schedule: Schedule) -> list[ScanWalk]:
+def walks(bound: BoundPipeline, schedule: Schedule) -> list[ScanLevel]:
     """Return the level that iterates the steps of each scan of a schedule."""
     tilings = [r.tiling for k in schedule.kernels for r in k.roots]
-    return [walk_of(bound.stage(*t.stage), t.loops) for t in tilings if bound.stage(*t.stage).steps]
+    return [scan_level_of(bound.stage(*t.stage), t.loops) for t in tilings if bound.stage(*t.stage).steps]

@@ -13,7 +13,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import load_apps
 from autosched.errors import ScheduleError
 from autosched.schedule.legality.validate import violations
-from autosched.schedule.sampling.mainloop import divisors
+from autosched.schedule.sampling.random_mainloop import divisors
 from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Kernel, Level, LoopKind, Schedule
 from autosched.target import get_target

@@ -17,7 +17,7 @@ from autosched.lower.program import lower
 from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.reassociation import reassociated_operators, shows_zero_signs
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.schedule.sampling.warp_reduction import Lanes
+from autosched.schedule.sampling.random_warp_reduction import Lanes
 from autosched.schedule.types import Schedule
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target

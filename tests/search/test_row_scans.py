@@ -16,7 +16,7 @@ from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.measure.simulated.simulate import simulate
 from autosched.report.prediction import predict
 from autosched.runtime.compile.nvrtc import have_nvrtc
-from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanWalk, walk_of
+from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanLevel, scan_level_of
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, StageId
 from autosched.search.beam.random_states import RandomStates
@@ -42,7 +42,7 @@ def test_strategies_are_right(scan: Scan, strategy: str) -> None:
     expected = interpret(bound.pipeline, inputs)
     for target, backend in (("h200", "emulator"), ("cpu", "cpu")):
         found = autosched.schedule(bound.pipeline, dict(bound.shapes), target, strategy=strategy, reuse=False)
-        assert ScanWalk.THREAD not in walks(bound, found.schedule)
+        assert ScanLevel.THREAD not in walks(bound, found.schedule)
         result = found.compile(backend)(inputs)
         for array, name in zip(result if isinstance(result, tuple) else [result], expected, strict=True):
             np.testing.assert_array_equal(array, expected[name], err_msg=f"{target} {name}")
@@ -51,13 +51,13 @@ def test_strategies_are_right(scan: Scan, strategy: str) -> None:
 @pytest.mark.parametrize(
     ("rows", "columns", "target", "walk"),
     [
-        (200, 900, H200, ScanWalk.BLOCK),
-        (50, 200_000, H200, ScanWalk.LAUNCH),
-        (200, 900, CPU, ScanWalk.BLOCK),
-        (MOST_LAUNCHES + 2, 20_000, H200, ScanWalk.BLOCK),
+        (200, 900, H200, ScanLevel.BLOCK),
+        (50, 200_000, H200, ScanLevel.LAUNCH),
+        (200, 900, CPU, ScanLevel.BLOCK),
+        (MOST_LAUNCHES + 2, 20_000, H200, ScanLevel.BLOCK),
     ],
 )
-def test_row_length_decides_between_one_block_and_launches(rows: int, columns: int, target, walk: ScanWalk) -> None:
+def test_row_length_decides_between_one_block_and_launches(rows: int, columns: int, target, walk: ScanLevel) -> None:
     bound = seam(rows, columns)
     found = STRATEGIES["beam"].search(bound, target)
     assert walks(bound, found.best) == [walk]
@@ -67,7 +67,7 @@ def test_row_length_decides_between_one_block_and_launches(rows: int, columns: i
 def test_each_block_has_its_own_images() -> None:
     bound = batch(64, 40, 100)
     found = STRATEGIES["beam"].search(bound, H200).best
-    assert walks(bound, found) == [ScanWalk.BLOCK]
+    assert walks(bound, found) == [ScanLevel.BLOCK]
     assert found.kernels[-1].roots[0].tiling.extent("b") == 64
 
 
@@ -126,7 +126,7 @@ def test_mutations_and_random_states_are_legal(target) -> None:
     assert any(s is not None for s in found)
     assert all(violations(bound, s, target) == [] for s in found if s is not None)
     drawn = [RandomStates(one).draw_legal(rng) for _ in range(6)]
-    assert {w for d in drawn if d is not None for w in walks(bound, d[1])} <= {ScanWalk.BLOCK, ScanWalk.LAUNCH}
+    assert {w for d in drawn if d is not None for w in walks(bound, d[1])} <= {ScanLevel.BLOCK, ScanLevel.LAUNCH}
     assert any(d is not None for d in drawn)
 
 
@@ -149,6 +149,6 @@ def test_the_simulated_device_counts_every_launch() -> None:
 def test_scan_walk_follows_from_the_loops() -> None:
     bound = seam()
     scan = bound.stage("m", 1)
-    texts = {"rr.y=8 sx=13": ScanWalk.THREAD, "bx=1 rr.y=8 tx=13": ScanWalk.BLOCK, "rr.y=8 bx=13": ScanWalk.LAUNCH}
+    texts = {"rr.y=8 sx=13": ScanLevel.THREAD, "bx=1 rr.y=8 tx=13": ScanLevel.BLOCK, "rr.y=8 bx=13": ScanLevel.LAUNCH}
     for text, walk in texts.items():
-        assert walk_of(scan, with_scan(bound, text).kernels[-1].tiling(StageId("m", 1)).loops) is walk
+        assert scan_level_of(scan, with_scan(bound, text).kernels[-1].tiling(StageId("m", 1)).loops) is walk

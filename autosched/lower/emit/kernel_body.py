@@ -24,7 +24,7 @@ def emit_kernel_body(context: KernelContext, layout: SharedLayout) -> tuple[Stmt
         if barrier:
             statements.append(Barrier())
         statements += emit_thread_nest(context, mode, group)
-    if plan.streamed is not None:
+    if plan.mainloop_nest is not None:
         emit_steps = emit_sliding_window if plan.kernel.is_sliding_window else emit_mainloop
         statements += emit_steps(context, mode, layout)
     builder.pop()

@@ -51,7 +51,7 @@ def emit_mainloop(context: KernelContext, mode: EmitMode, layout: SharedLayout) 
         layout: Shared memory, and the barriers before the plan's steps.
     """
     barriers = layout.barriers
-    plan, host = context.plan, context.plan.streamed
+    plan, host = context.plan, context.plan.mainloop_nest
     assert host is not None
     tile = allocate_register_tiles(context, host, Memory.PRIVATE)
     begin, end = plan.repeated.start, plan.repeated.stop
@@ -82,7 +82,7 @@ def emit_mainloop(context: KernelContext, mode: EmitMode, layout: SharedLayout) 
         for n in later:
             if n.stage.func == tile.func:
                 update(context, inner, tile, n)
-        if tile.func in plan.stored:
+        if tile.func in plan.materialised:
             store_register_tiles(context, inner, tile, host)
         for n in later:
             if n.stage.func != tile.func:
@@ -96,9 +96,9 @@ def emit_mainloop(context: KernelContext, mode: EmitMode, layout: SharedLayout) 
     if plan.kernel.double_buffered:
         if any(reads or writes for reads, writes in layout.accesses[:begin]):
             statements.append(Barrier())  # the first tiles are stored before the loop and its barrier
-        statements += emit_double_buffered(context, mode, host.stream_loops, plan.steps[begin : end - 1], compute)
+        statements += emit_double_buffered(context, mode, host.mainloops, plan.steps[begin : end - 1], compute)
     else:
-        statements += block_loops(context, host.stream_loops, step)
+        statements += block_loops(context, host.mainloops, step)
     statements += (
         *(at_barrier(end) if later else ()),
         *emit_thread_nest(context, mode, later or (host,), finish),

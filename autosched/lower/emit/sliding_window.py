@@ -33,9 +33,9 @@ def emit_sliding_window(context: KernelContext, mode: EmitMode, layout: SharedLa
         mode: Mode of emission.
         layout: Shared memory, and the barriers before the plan's steps.
     """
-    plan, host = context.plan, context.plan.streamed
+    plan, host = context.plan, context.plan.mainloop_nest
     assert host is not None
-    loop, prologue_steps = host.stream_loops[0], plan.warm_up
+    loop, prologue_steps = host.mainloops[0], plan.prologue_steps
     statements: list[Stmt] = []
     if prologue_steps:
         name = context.namer(loop.name, "step")
@@ -66,9 +66,9 @@ def _step(context: KernelContext, mode: EmitMode, layout: SharedLayout, *, prolo
         layout: Shared memory, and the barriers before the plan's steps.
         prologue: Whether the step precedes the first of the root, and so only fills rolling buffers.
     """
-    plan, host = context.plan, context.plan.streamed
+    plan, host = context.plan, context.plan.mainloop_nest
     assert host is not None
-    first, name = -plan.warm_up, host.stream_loops[0].name
+    first, name = -plan.prologue_steps, host.mainloops[0].name
     body: list[Stmt] = []
     for k in plan.repeated:
         group = plan.steps[k]

@@ -28,7 +28,7 @@ def emit_stage(context: KernelContext, mode: EmitMode, n: Nest, *, in_registers:
     """
     loops = list(n.loops)
     outside = (LoopKind.BLOCK, LoopKind.THREAD)
-    start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.walked), default=-1)
+    start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.outer_serial_loops), default=-1)
     early = [p for p in loops[:start] if p in n.inner]
     open_loops(context, n, early, lambda: _emit_from(context, mode, n, start, in_registers=in_registers))
 
@@ -38,7 +38,7 @@ def _emit_from(context: KernelContext, mode: EmitMode, n: Nest, position: int, *
     for group in context.plan.nests_at(n.id, position):
         _emit_thread_producer(context, mode, group)
     if position == len(n.loops):
-        is_padded_reduction = bool(context.padded) and n is context.plan.streamed
+        is_padded_reduction = bool(context.padded) and n is context.plan.mainloop_nest
         limited = n.stage.func not in context.padded and not is_padded_reduction
 
         def define(at: Mapping[str, ix.Index]) -> None:

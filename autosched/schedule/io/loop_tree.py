@@ -74,10 +74,10 @@ def _scan(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
 
 def _repeated(plan: KernelPlan, layout: SharedLayout) -> _Nodes:
     """Return the repeated steps inside the loops of a mainloop or sliding window."""
-    loops = plan.streamed.stream_loops if plan.streamed is not None else ()
+    loops = plan.mainloop_nest.mainloops if plan.mainloop_nest is not None else ()
     note = "sliding window" if plan.kernel.is_sliding_window else "mainloop"
-    if plan.warm_up:
-        note += f", {plan.warm_up} prologue step{'s' if plan.warm_up > 1 else ''}"
+    if plan.prologue_steps:
+        note += f", {plan.prologue_steps} prologue step{'s' if plan.prologue_steps > 1 else ''}"
     return _enclosed(loops, tuple(node for k in plan.repeated for node in _step(plan, layout, k)), note=note)
 
 
@@ -99,7 +99,7 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
 
 def _in_thread(plan: KernelPlan, n: Nest) -> _Nodes:
     """Return the loops of one thread; those outside a thread loop in the schedule come first, as in generated code."""
-    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE or p in n.walked), default=-1)
+    start = 1 + max((k for k, p in enumerate(n.loops) if p.kind in _OUTSIDE or p in n.outer_serial_loops), default=-1)
     first = [p for p in n.loops[:start] if p in n.inner]
     return _enclosed(first, _from_loop(plan, n, start))
 
@@ -139,7 +139,7 @@ def _title(plan: KernelPlan, n: Nest) -> str:
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
         shared = allocation.level in SHARED_LEVELS
         locations.append(_shared_text(plan, allocation, size) if shared else f"in registers, {size} bytes a thread")
-    if n.stage.func in plan.stored:
+    if n.stage.func in plan.materialised:
         locations.append("to global memory")
     elif allocation is None:
         locations.append("in registers")

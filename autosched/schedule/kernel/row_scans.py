@@ -22,7 +22,7 @@ MOST_LAUNCHES = 1 << 14
 """Limit on launches of one kernel: each is a node of a CUDA graph."""
 
 
-class ScanWalk(Enum):
+class ScanLevel(Enum):
     """The level that iterates the steps of a scan."""
 
     THREAD = "thread"
@@ -52,21 +52,21 @@ def in_step(stage: BoundStage) -> frozenset[str]:
     return frozenset(d.name for d in stage.loops if d.in_step)
 
 
-def walk_of(stage: BoundStage, loops: Sequence[_AnyLoop]) -> ScanWalk:
+def scan_level_of(stage: BoundStage, loops: Sequence[_AnyLoop]) -> ScanLevel:
     """Return the level that iterates the steps of a stage, from its scheduled loops."""
     if not stage.steps:
-        return ScanWalk.THREAD
+        return ScanLevel.THREAD
     kinds = [p.kind for p in loops]
     if kinds[:1] == [LoopKind.REDUCTION] and LoopKind.BLOCK in kinds:
-        return ScanWalk.LAUNCH
+        return ScanLevel.LAUNCH
     rows = in_step(stage)
     split = any(p.dim in rows and p.kind is LoopKind.THREAD and p.extent > 1 for p in loops)
-    return ScanWalk.BLOCK if split else ScanWalk.THREAD
+    return ScanLevel.BLOCK if split else ScanLevel.THREAD
 
 
 def step_loops(stage: BoundStage, loops: Sequence[_L]) -> tuple[_L, ...]:
-    """Return the loops over steps that blocks or launches iterate; none for `ScanWalk.THREAD`."""
-    if walk_of(stage, loops) is ScanWalk.THREAD:
+    """Return the loops over steps that blocks or launches iterate; none for `ScanLevel.THREAD`."""
+    if scan_level_of(stage, loops) is ScanLevel.THREAD:
         return ()
     return tuple(p for p in loops if p.dim in stage.steps)
 

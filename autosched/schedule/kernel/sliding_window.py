@@ -80,7 +80,7 @@ class SlidingWindowPlan:
         self._kernel = kernel
         self._tile = tile
         self._through = {m.func for m in kernel.fused if m.at.level is Level.THREAD} | set(inlined)
-        self._loop = host.stream_loops[0]
+        self._loop = host.mainloops[0]
         inside = self._through | {m.func for m in kernel.fused}
         self._moving = dims_moving_with(bound, host.stage, self._loop.dim, inside)
         self._begin = host.low[self._loop.dim]

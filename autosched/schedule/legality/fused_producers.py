@@ -271,7 +271,7 @@ def _unrolled_loops(n: Nest, nests: dict[StageId, Nest]) -> list[NestLoop]:
             LoopKind.SERIAL: current.unrolls_points,
             LoopKind.REDUCTION: current.unrolls_terms and not current.mainloop_count,
         }
-        outer = current.walked
+        outer = current.outer_serial_loops
         loops += [p for p in current.loops[:depth] if unrolled.get(p.kind, False) and p not in outer]
         if at is None or not in_thread:
             break

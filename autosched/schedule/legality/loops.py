@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from autosched.analysis.bound_pipeline import BoundPipeline, LoopDim
-from autosched.schedule.kernel.row_scans import ScanWalk, step_loops, walk_of
+from autosched.schedule.kernel.row_scans import ScanLevel, scan_level_of, step_loops
 from autosched.schedule.kernel.warp_reduction import accumulation_of, lane_loops
 from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
@@ -38,7 +38,7 @@ def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> I
 def _may_be_divided(bound: BoundPipeline, t: StageTiling, loop: Loop, dim: LoopDim) -> bool:
     """Whether iterations may run on several threads: independent ones, or lanes of a warp reduction.
 
-    Loops that are parallel only within a step are checked by `autosched.schedule.legality.row_scans`.
+    Loops that are parallel only within a step are checked by `autosched.schedule.legality.scan_steps`.
     """
     return dim.parallel or dim.in_step or (loop.kind is LoopKind.THREAD and accumulation_of(bound, t.stage) is not None)
 
@@ -47,7 +47,9 @@ def block_loops_come_first(bound: BoundPipeline, kernel: Kernel, target: Target)
     """Roots have their block loops outermost, except for loops over launches; fused producers have none."""
     for r in kernel.roots:
         stage = bound.stage(*r.tiling.stage)
-        launched = len(step_loops(stage, r.tiling.loops)) if walk_of(stage, r.tiling.loops) is ScanWalk.LAUNCH else 0
+        launched = (
+            len(step_loops(stage, r.tiling.loops)) if scan_level_of(stage, r.tiling.loops) is ScanLevel.LAUNCH else 0
+        )
         kinds = [p.kind is LoopKind.BLOCK for p in r.tiling.loops[launched:]]
         if kinds != sorted(kinds, reverse=True):
             yield f"block loops of {r.tiling.stage} must come before its other loops"

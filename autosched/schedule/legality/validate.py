@@ -17,7 +17,7 @@ from autosched.schedule.legality import (
     loops,
     mainloops,
     resources,
-    row_scans,
+    scan_steps,
     warp_reductions,
 )
 from autosched.schedule.plan import KernelPlan
@@ -39,8 +39,8 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     loops.block_loops_come_first,
     loops.carried_loops_stay_in_order,
     loops.roots_cover_their_region,
-    row_scans.scans_are_roots,
-    row_scans.steps_enclose_rows,
+    scan_steps.scans_are_roots,
+    scan_steps.steps_enclose_rows,
     fused_producers.levels_are_supported,
     fused_producers.tile_alignments_are_valid,
     fused_producers.materialised_producers_are_pure,

@@ -16,10 +16,10 @@ from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.legality.fused_producers import thread_depth, transitive_sources
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.sampling.mainloop import random_mainloop, random_register_blocking
-from autosched.schedule.sampling.row_scans import SPLIT_SHARE, scan_loops, tiled_loops
-from autosched.schedule.sampling.sliding_window import random_sliding_window
-from autosched.schedule.sampling.warp_reduction import Lanes, random_warp_reduction
+from autosched.schedule.sampling.random_mainloop import random_mainloop, random_register_blocking
+from autosched.schedule.sampling.random_row_scans import SPLIT_SHARE, scan_loops, tiled_loops
+from autosched.schedule.sampling.random_sliding_window import random_sliding_window
+from autosched.schedule.sampling.random_warp_reduction import Lanes, random_warp_reduction
 from autosched.schedule.tilings import (
     call_chain,
     fusable_roots,

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from autosched.schedule.legality.validate import violations
-from autosched.schedule.sampling.mainloop import random_mainloop
-from autosched.schedule.sampling.sliding_window import random_sliding_window
+from autosched.schedule.sampling.random_mainloop import random_mainloop
+from autosched.schedule.sampling.random_sliding_window import random_sliding_window
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.improver import ScheduleImprover

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
-from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanWalk, in_step, step_count, walk_of
+from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanLevel, in_step, scan_level_of, step_count
 from autosched.schedule.types import Kernel, Level, LoopKind, StageTiling
 from autosched.target import Target
 
@@ -18,14 +18,14 @@ def scans_are_roots(bound: BoundPipeline, kernel: Kernel, target: Target) -> Ite
     scans = [t for t in kernel.tilings() if bound.stage(*t.stage).steps]
     for t in scans:
         stage = bound.stage(*t.stage)
-        walk = walk_of(stage, t.loops)
+        walk = scan_level_of(stage, t.loops)
         unordered = any(d.in_step and not d.reduction for d in stage.loops)
         root = any(r.tiling is t for r in kernel.roots)
-        if not root and (unordered or walk is not ScanWalk.THREAD):
+        if not root and (unordered or walk is not ScanLevel.THREAD):
             yield f"{t.stage} is a scan that reads rows of other threads, so it cannot be fused; compute it at root"
-        elif walk is not ScanWalk.THREAD and len(kernel.roots) > 1:
+        elif walk is not ScanLevel.THREAD and len(kernel.roots) > 1:
             yield f"{t.stage} is a scan with parallel rows, so it must be the kernel's only root; use two kernels"
-    launched = any(walk_of(bound.stage(*t.stage), t.loops) is ScanWalk.LAUNCH for t in scans)
+    launched = any(scan_level_of(bound.stage(*t.stage), t.loops) is ScanLevel.LAUNCH for t in scans)
     shared = [m.func for m in kernel.fused if m.at.level is not Level.THREAD]
     if launched and shared:
         yield (
@@ -40,8 +40,8 @@ def steps_enclose_rows(bound: BoundPipeline, kernel: Kernel, target: Target) -> 
         stage = bound.stage(*t.stage)
         if not stage.steps:
             continue
-        walk = walk_of(stage, t.loops)
-        reason = _whole_rows_error(stage, t) if walk is ScanWalk.THREAD else _split_rows_error(stage, t, walk)
+        walk = scan_level_of(stage, t.loops)
+        reason = _whole_rows_error(stage, t) if walk is ScanLevel.THREAD else _split_rows_error(stage, t, walk)
         if reason:
             yield f"{t.stage}: {reason}"
 
@@ -62,16 +62,16 @@ def _whole_rows_error(stage: BoundStage, t: StageTiling) -> str:
     return ""
 
 
-def _split_rows_error(stage: BoundStage, t: StageTiling, walk: ScanWalk) -> str:
+def _split_rows_error(stage: BoundStage, t: StageTiling, walk: ScanLevel) -> str:
     """Return why a block or launches cannot iterate the steps of split rows, empty if they can."""
-    begin = 0 if walk is ScanWalk.LAUNCH else len(t.of_kind(LoopKind.BLOCK))
+    begin = 0 if walk is ScanLevel.LAUNCH else len(t.of_kind(LoopKind.BLOCK))
     outer = [p.dim for p in t.loops[begin : begin + len(stage.steps)] if p.kind is LoopKind.REDUCTION]
     inner = [p.dim for p in t.loops[begin + len(stage.steps) :] if p.dim in stage.steps]
     steps = ", ".join(stage.steps)
     if tuple(outer) != stage.steps or inner:
-        where = "before all others" if walk is ScanWalk.LAUNCH else "right after the block loops"
+        where = "before all others" if walk is ScanLevel.LAUNCH else "right after the block loops"
         return f"rows are split over threads, so one reduction loop each over {steps} must come {where}, in this order"
-    if walk is ScanWalk.BLOCK:
+    if walk is ScanLevel.BLOCK:
         split = [p.dim for p in t.of_kind(LoopKind.BLOCK) if p.dim in in_step(stage) and p.extent > 1]
         return f"loop {split[0]} is split over blocks, so the loops over {steps} must come first" if split else ""
     if step_count(stage) > MOST_LAUNCHES:

@@ -11,7 +11,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.schedule.legality.fused_producers import readers, transitive_sources
 from autosched.schedule.legality.validate import kernel_violations
-from autosched.schedule.sampling.mainloop import at_mainloop, may_move_to_mainloop, with_random_buffering
+from autosched.schedule.sampling.random_mainloop import at_mainloop, may_move_to_mainloop, with_random_buffering
 from autosched.schedule.types import ComputeAt, Kernel, Level, Loop, LoopKind, Root, StageTiling
 from autosched.target import Target
 
