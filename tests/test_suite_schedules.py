@@ -7,7 +7,7 @@ from checks.suite import check_app
 
 from autosched.apps import load_apps
 from autosched.runtime.compile.nvrtc import have_nvrtc
-from tests.few_stages import FEW_STAGES
+from tests.stage_limits import FEW_STAGES
 
 SCHEDULES = 1
 """Of each app; `make check-suite` tries many more."""

@@ -13,7 +13,7 @@ from campaign.options import Options
 from campaign.plan import Step, chosen_steps
 from campaign.report import write_report
 
-from tests.campaign.small import options
+from tests.campaign.tiny_campaign import options
 
 SEARCH = chosen_steps(["search"])
 

@@ -26,7 +26,7 @@ from autosched.runtime.compile import nvrtc
 from autosched.runtime.compile.nvrtc import NvrtcOptions, cached_cubin, cubin_key, have_nvrtc
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
-from tests.campaign.small import options, run
+from tests.campaign.tiny_campaign import options, run
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")

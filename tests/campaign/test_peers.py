@@ -11,7 +11,7 @@ import pytest
 from campaign.child_process import Ended
 from campaign.competitors import PEERS, built_files, by_app, is_done, peer_environment, recorded
 
-from tests.campaign.small import options, run
+from tests.campaign.tiny_campaign import options, run
 
 MANIFEST = [{"app": app, "scheduler": s} for app in ("blur3x3", "harris", "hist") for s in ("cpu", "gpu")]
 COMMON = """

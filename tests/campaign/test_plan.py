@@ -14,7 +14,7 @@ from campaign.options import Options
 from campaign.plan import NAMES, STEPS, Step, budgets, chosen_steps, has_module, why_not
 from campaign.step import run_step
 
-from tests.campaign.small import options
+from tests.campaign.tiny_campaign import options
 
 
 def step(name: str) -> Step:

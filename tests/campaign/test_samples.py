@@ -16,7 +16,7 @@ from autosched.measure.problem import Problem
 from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.target import get_target
-from tests.campaign.small import options, run
+from tests.campaign.tiny_campaign import options, run
 
 pa, pc, pq = (pytest.importorskip(f"pyarrow{module}") for module in ("", ".compute", ".parquet"))
 pytestmark = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")

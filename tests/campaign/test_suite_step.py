@@ -19,7 +19,7 @@ from autosched.runtime.call.signature import output_specs
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.campaign.small import options, run
+from tests.campaign.tiny_campaign import options, run
 
 pytestmark = pytest.mark.skipif(not have_compiler("c++"), reason="no C++ compiler")
 

@@ -14,7 +14,7 @@ import pytest
 from campaign.child_process import run_child
 from campaign.worker_pool import Lost, do_parts
 
-from tests.campaign.services import Doer
+from tests.campaign.fake_services import Doer
 
 
 def is_running(pid: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from campaign.paths import ROOT
 from campaign.tests import gpu_tests, outcomes
 
-from tests.campaign.small import options, run
+from tests.campaign.tiny_campaign import options, run
 
 PROGRAM = """
 import os

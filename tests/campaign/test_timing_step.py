@@ -27,7 +27,7 @@ from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
-from tests.campaign.small import options, run
+from tests.campaign.tiny_campaign import options, run
 
 H200 = get_target("h200")
 needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")

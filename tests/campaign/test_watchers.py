@@ -17,7 +17,7 @@ from autosched.measure.problem import Problem
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.campaign.small import context, options, run
+from tests.campaign.tiny_campaign import context, options, run
 
 H200 = get_target("h200")
 MEMCHECK = """\

@@ -13,7 +13,7 @@ from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.schedule.types import Level, StageId
 from tests.featurize.random_kernels import H200
-from tests.featurize.test_unrolled import ComparedPool
+from tests.featurize.test_unrolled_accesses import ComparedPool
 
 OUT = StageId("out")
 TAPS = 3

@@ -15,7 +15,7 @@ from autosched.measure.simulated.count import count_kernel
 from autosched.model.data.features import featurize_problem
 from autosched.schedule.io.serialise import to_json
 from autosched.target import get_target
-from tests.lower.test_scans import with_scan
+from tests.lower.test_row_scans import with_scan
 from tests.schedule.scans import seam
 
 H200 = get_target("h200")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.schedule.streams import in_steps, product
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -23,6 +22,7 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.pipelines import points, random_case
 from tests.schedule.building import schedule
 from tests.schedule.corner_cases import CORNER_CASES
+from tests.schedule.mainloop_cases import in_steps, product
 
 H200 = get_target("h200")
 MAX_POINTS = 100_000

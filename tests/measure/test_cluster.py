@@ -15,7 +15,7 @@ from autosched.measure.measurer import Measurer
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.workers.cluster import RayPool
-from tests.measure.faulty import OTHER, PROBLEM, FaultyBackend, baseline, job, notes
+from tests.measure.faulty_backend import OTHER, PROBLEM, FaultyBackend, baseline, job, notes
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.slow

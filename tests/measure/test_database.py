@@ -11,7 +11,7 @@ import pytest
 from autosched.errors import DatabaseError
 from autosched.measure.job import Job, KernelRecord, Result, Status, Timing
 from autosched.measure.store.database import ResultsDatabase
-from tests.measure.faulty import OTHER, job
+from tests.measure.faulty_backend import OTHER, job
 
 
 def ok(candidate: Job, source: str = "measured:here", generator: str = "one", seconds: float = 1e-3) -> Result:

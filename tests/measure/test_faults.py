@@ -25,7 +25,7 @@ from autosched.measure.settings import MeasureSettings
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.workers.pool import Event
 from autosched.measure.workers.task import Task
-from tests.measure.faulty import OTHER, PROBLEM, FaultyBackend, Note, baseline, job, notes
+from tests.measure.faulty_backend import OTHER, PROBLEM, FaultyBackend, Note, baseline, job, notes
 
 SETTINGS = MeasureSettings(compile_processes=1, compile_timeout_s=60, time_limit_s=60)
 IMPATIENT = MeasureSettings(compile_processes=1, compile_timeout_s=1.5, time_limit_s=1.5)
@@ -169,7 +169,7 @@ def test_a_database_locked_for_good_ends_the_run_and_the_next_one_goes_on(tmp_pa
 
 
 def _started(tmp_path: Path, mode: str) -> subprocess.Popen[bytes]:
-    program = [sys.executable, "-m", "tests.measure.tuning", str(tmp_path), mode]
+    program = [sys.executable, "-m", "tests.measure.tuning_cases", str(tmp_path), mode]
     return subprocess.Popen(program, cwd=Path(__file__).parents[2])
 
 

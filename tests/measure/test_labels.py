@@ -13,7 +13,7 @@ from autosched.measure.job import Status
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.labels import LabelFiles, open_labels
 from autosched.measure.store.parquet_export import export_parquet
-from tests.measure.faulty import job
+from tests.measure.faulty_backend import job
 from tests.measure.test_database import failed, ok
 
 pa = pytest.importorskip("pyarrow")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from training import cost_model
 
 from autosched.errors import AutoschedError
 from autosched.host import read_host
@@ -19,7 +20,7 @@ from autosched.model.data.samples import Sample
 from autosched.model.predict.checkpoint import load_checkpoint
 from autosched.target import Target, cpu_target, get_target
 from tests.model.labelled_samples import H200, samples
-from tests.model.test_configs import composed, script
+from tests.model.test_configs import composed
 
 
 def write_database(path: Path, measured: Sequence[Sample], target: Target) -> None:
@@ -47,7 +48,7 @@ def overrides(database: Path, output: Path) -> list[str]:
 
 
 def test_one_model(database: Path, tmp_path: Path) -> None:
-    module, config = script(), composed(*overrides(database, tmp_path), "hold_out=[blur]")
+    module, config = cost_model, composed(*overrides(database, tmp_path), "hold_out=[blur]")
     dataset = module.load_data(config)
     assert dataset.count == len(samples())
     outcome = module.run(config, dataset, ["blur"], tmp_path)
@@ -58,20 +59,20 @@ def test_one_model(database: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_for_each_app(database: Path, tmp_path: Path) -> None:
-    module, config = script(), composed(*overrides(database, tmp_path))
+    module, config = cost_model, composed(*overrides(database, tmp_path))
     rows = module.each_app(config, module.load_data(config), tmp_path, [])
     assert list(rows) == ["blur, learned", "blur, analytical", "unsharp, learned", "unsharp, analytical"]
     assert load_checkpoint(tmp_path / "unsharp" / "model.safetensors").provenance.held_out == ("unsharp",)
 
 
 def test_a_model_for_some_apps(database: Path, tmp_path: Path) -> None:
-    module, config = script(), composed(*overrides(database, tmp_path))
+    module, config = cost_model, composed(*overrides(database, tmp_path))
     rows = module.each_app(config, module.load_data(config), tmp_path, ["unsharp"])
     assert list(rows) == ["unsharp, learned", "unsharp, analytical"]
 
 
 def test_cross_validation_covers_every_pipeline(database: Path, tmp_path: Path) -> None:
-    module, config = script(), composed(*overrides(database, tmp_path), "folds=2")
+    module, config = cost_model, composed(*overrides(database, tmp_path), "folds=2")
     dataset = module.load_data(config)
     found = module.cross_validated(config, dataset, tmp_path)
     assert {s.pipelines for s in found.values()} == {len(dataset.pipelines)}
@@ -84,7 +85,7 @@ def test_labels_of_one_thread_are_of_a_processor_with_one_core(tmp_path: Path) -
     path = tmp_path / "results.sqlite"
     measured = [replace(s, source="measured:cpu a processor x1") for s in samples(2, 4, "cpu")]
     write_database(path, measured, get_target("cpu"))
-    dataset = script().load_data(composed(*overrides(path, tmp_path), "target=cpu"))
+    dataset = cost_model.load_data(composed(*overrides(path, tmp_path), "target=cpu"))
     assert dataset.target == cpu_target(read_host(cores=1))
 
 
@@ -94,7 +95,7 @@ def test_labels_of_another_processor_extend_training(tmp_path: Path) -> None:
     for path, name, count in ((here, "1", 4), (there, "2", 3)):
         labels = [replace(s, source=described.format(name, name)) for s in samples(count, 6, "cpu")]
         write_database(path, labels, get_target("cpu"))
-    module, config = script(), composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "folds=2")
+    module, config = cost_model, composed(*overrides(here, tmp_path), "target=cpu", f"data.beside=[{there}]", "folds=2")
     dataset = module.load_data(config)
     assert dataset.target.processor == "Maker 1"
     assert dataset.extra_sources == (described.format("2", "2"),)
@@ -111,7 +112,7 @@ def test_labels_from_parquet_files(database: Path, tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     with ResultsDatabase(database) as results:
         export_parquet(results, path)
-    module = script()
+    module = cost_model
     from_database = module.load_data(composed(*overrides(database, tmp_path)))
     from_file = module.load_data(composed(*overrides(path, tmp_path), f"data.path=[{path},{path}]"))
     assert from_file.summary() == from_database.summary()
@@ -120,4 +121,4 @@ def test_labels_from_parquet_files(database: Path, tmp_path: Path) -> None:
 
 def test_no_database(tmp_path: Path) -> None:
     with pytest.raises(AutoschedError, match=r"there is no file .*none.sqlite with labels; make one"):
-        script().load_data(composed(f"data.path={tmp_path / 'none.sqlite'}"))
+        cost_model.load_data(composed(f"data.path={tmp_path / 'none.sqlite'}"))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from checks import strategies as check_strategies
 
 from autosched.schedule.types import Schedule
 from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.strategies.protocol import Roots
-from tests.random_pipelines.test_describe import script
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Broken:
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY"):  # the script sets them for its processes
         monkeypatch.setenv(name, "1")
-    check_strategies = script("check_strategies")
+
     monkeypatch.setattr(check_strategies, "STRATEGIES", {"roots": Roots(), "broken": Broken()})
     code: int = check_strategies.main(["--first", "40", "--pipelines", "2", "--jobs", "1", *arguments])
     return code

@@ -17,9 +17,9 @@ from autosched.schedule.sampling.random_mainloop import divisors
 from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Kernel, Level, LoopKind, Schedule
 from autosched.target import get_target
-from tests.few_stages import short_app
 from tests.schedule.building import blur, chain_pipeline
 from tests.schedule.corner_cases import CORNER_CASES
+from tests.stage_limits import short_app
 
 H200 = get_target("h200")
 CHAIN = bind(chain_pipeline(5), {"img": (53, 77)})

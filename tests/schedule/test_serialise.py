@@ -38,7 +38,7 @@ from autosched.schedule.types import (
 )
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
-from tests.few_stages import short_app
+from tests.stage_limits import short_app
 
 y, x = Var("y"), Var("x")
 

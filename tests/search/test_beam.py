@@ -26,8 +26,8 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.protocol import STRATEGIES, Beam
 from autosched.target import get_target
-from tests.few_stages import short_app
 from tests.schedule.corner_cases import CORNER_CASES
+from tests.stage_limits import short_app
 
 H200 = get_target("h200")
 SMALL = SearchSettings(beam_size=4, passes=2, refine=0)

@@ -28,7 +28,7 @@ from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
-from tests.lower.test_scans import with_scan
+from tests.lower.test_row_scans import with_scan
 from tests.schedule.scans import PROGRAMS, Scan, batch, energy, inputs_of, seam, walks
 
 H200, CPU = get_target("h200"), get_target("cpu")

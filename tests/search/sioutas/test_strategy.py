@@ -26,10 +26,10 @@ from autosched.search.strategies.sioutas import fusion
 from autosched.search.strategies.sioutas import strategy as sioutas
 from autosched.search.strategies.sioutas.strategy import Mode, Sioutas
 from autosched.target import get_target
-from tests.few_stages import short_app
 from tests.schedule.building import blur, chain_pipeline
 from tests.schedule.corner_cases import CORNER_CASES
 from tests.search.sioutas.pipelines import figure_4
+from tests.stage_limits import short_app
 
 H200 = get_target("h200")
 TARGETS = [H200, get_target("rtx-2080-ti"), get_target("cpu")]

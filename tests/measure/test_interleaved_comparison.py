@@ -11,7 +11,7 @@ from autosched.measure.backends.selection import backend_for
 from autosched.measure.compare.interleaved_comparison import InterleavedComparison
 from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.target import get_target
-from tests.measure.faulty import FaultyBackend, job, notes
+from tests.measure.faulty_backend import FaultyBackend, job, notes
 
 RULE = RoundsRule(least=6, most=6)
 

@@ -1,4 +1,4 @@
-"""A program that measures thirty candidates, to be killed: ``python -m tests.measure.tuning DIRECTORY MODE``."""
+"""A program that measures thirty candidates, to be killed: ``python -m tests.measure.tuning_cases DIRECTORY MODE``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from autosched.measure.measurer import Measurer
 from autosched.measure.settings import MeasureSettings
 from autosched.measure.store.database import ResultsDatabase
-from tests.measure.faulty import FaultyBackend, baseline, job
+from tests.measure.faulty_backend import FaultyBackend, baseline, job
 
 
 def main(directory: Path, mode: str) -> int:

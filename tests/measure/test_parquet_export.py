@@ -10,7 +10,7 @@ import pytest
 from autosched.errors import DatabaseError, InputError
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.parquet_export import export_parquet
-from tests.measure.faulty import job
+from tests.measure.faulty_backend import job
 from tests.measure.test_database import failed, ok
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -15,7 +15,7 @@ from autosched.measure.job import Timing
 from autosched.measure.store.database import ResultsDatabase
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 from autosched.target import get_target
-from tests.measure.faulty import OTHER, PROBLEM, FaultyBackend, job
+from tests.measure.faulty_backend import OTHER, PROBLEM, FaultyBackend, job
 from tests.measure.test_database import ok
 
 H200 = get_target("h200")
