@@ -6,7 +6,8 @@ follow from its `autosched.lower.ir.NodeFields`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from operator import is_
 from typing import Any, TypeVar
 
 from autosched.analysis.indices.index import Index
@@ -32,29 +33,30 @@ def map_parts(
         bodies: Applied to each tuple of inner statements.
         sites: Applied to the number of each access of the node itself.
     """
-    fields, changes = node.FIELDS, dict[str, Any]()
-    if indices is not None and fields.indices:
-        _map_fields(node, fields.indices, indices, changes)
-    if values is not None and fields.values:
-        _map_fields(node, fields.values, values, changes)
-    if sites is not None and fields.sites:
-        _map_fields(node, fields.sites, sites, changes)
+    fields = node.FIELDS
+    changes: dict[str, Any] | None = None
+    for names, function in ((fields.indices, indices), (fields.values, values), (fields.sites, sites)):
+        if function is None:
+            continue
+        for name in names:
+            part = getattr(node, name)
+            mapped = _map_tuple(part, function) if type(part) is tuple else function(part)  # type: ignore[arg-type]
+            if mapped is not part:
+                changes = changes or {}
+                changes[name] = mapped
     if bodies is not None:
         for name in fields.bodies:
             body = getattr(node, name)
-            if (mapped := bodies(body)) is not body:
-                changes[name] = mapped
+            if (result := bodies(body)) is not body:
+                changes = changes or {}
+                changes[name] = result
     return _rebuilt(node, changes) if changes else node
 
 
-def _map_fields(
-    node: Stmt | Value, names: Iterable[str], function: Callable[[Any], Any], changes: dict[str, Any]
-) -> None:
-    for name in names:
-        part = getattr(node, name)
-        mapped = _unless_equal([function(p) for p in part], part) if isinstance(part, tuple) else function(part)
-        if mapped is not part:
-            changes[name] = mapped
+def _map_tuple(parts: tuple[Any, ...], function: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """Return mapped parts; the tuple itself if none has changed."""
+    mapped = tuple([function(part) for part in parts])
+    return parts if all(map(is_, mapped, parts)) else mapped
 
 
 def _unless_equal(mapped: list[Any], parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -80,16 +82,24 @@ def map_statements(body: Body, function: Callable[[Stmt], Stmt | Body]) -> Body:
         body: The statements.
         function: Returns the statement, or the statements, in place of one.
     """
-    mapped: list[Stmt] = []
-    for s in body:
-        result = function(map_parts(s, bodies=lambda inner: map_statements(inner, function)))
-        mapped += result if isinstance(result, tuple) else (result,)
-    return _unless_equal(mapped, body)
+
+    def visit(statements: Body) -> Body:
+        mapped: list[Stmt] = []
+        for s in statements:
+            result = function(map_parts(s, bodies=visit) if s.FIELDS.bodies else s)
+            mapped += result if isinstance(result, tuple) else (result,)
+        return _unless_equal(mapped, statements)
+
+    return visit(body)
 
 
 def map_values(value: Value, function: Callable[[Value], Value]) -> Value:
     """Return a value with a function applied to it and to all its operands, operands first."""
-    return function(map_parts(value, values=lambda operand: map_values(operand, function)))
+
+    def visit(v: Value) -> Value:
+        return function(map_parts(v, values=visit) if v.FIELDS.values else v)
+
+    return visit(value)
 
 
 def map_indices(node: Node, function: Callable[[Index], Index]) -> Node:
