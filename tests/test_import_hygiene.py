@@ -152,6 +152,32 @@ def test_no_import_circles() -> None:
     assert [sorted(group) for group in nx.strongly_connected_components(graph) if len(group) > 1] == []
 
 
+LAZY = {
+    "autosched": "the package is callable as `autosched.schedule`, which imports the API",
+    "autosched.api": "the baseline takes neither search nor tuning",
+    "autosched.scheduled_pipeline": "lowering, reports and export are imported by those who use them",
+    "autosched.runtime.backends.factory": "one backend of three is used; CUDA's needs extras",
+    "autosched.runtime.call.compiled": "timing and CUDA graphs are imported by those who use them",
+    "autosched.runtime.benchmark": "timing on a GPU needs CuPy",
+    "autosched.measure.backends.selection": "one backend of three is used; CUDA's needs CuPy",
+    "autosched.search.tune.cost_models": "the learned model imports PyTorch",
+    "autosched.search.tune.one_shot": "measuring is imported where schedules are measured",
+    "autosched.model.train.train_run": "plots and curves need extras",
+}
+"""Modules that import parts of the package inside of functions, at most ten, with the reason."""
+
+
+def test_imports_within_functions_have_a_reason() -> None:
+    lazy = set()
+    for module, path in modules().items():
+        functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+        imports = [n for f in functions for n in ast.walk(f) if isinstance(n, ast.ImportFrom)]
+        if any((n.module or "").partition(".")[0] == "autosched" for n in imports):
+            lazy.add(module)
+    assert lazy == set(LAZY)
+    assert len(LAZY) <= 10
+
+
 def test_import_pulls_in_nothing_heavy() -> None:
     code = "import json, sys; import autosched; print(json.dumps(list(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)

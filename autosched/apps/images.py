@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.apps.photo import load_photo
+
 DARKEST, BRIGHTEST = 8 / 255, 247 / 255
 """Range of the images; no pixel is black, as some apps divide by the brightness."""
 
@@ -22,8 +24,6 @@ def rgb_image(height: int, width: int, seed: int = 0) -> NDArray[np.float32]:
         width: Columns.
         seed: 0 begins at the photograph's corner, any other number at a pseudo-random place.
     """
-    from autosched.apps.photo import load_photo  # decodes a file: only when an image is wanted
-
     photo = load_photo()
     rng = np.random.default_rng(seed)
     step = max(1.0, min(photo.shape[0] / height, photo.shape[1] / width))

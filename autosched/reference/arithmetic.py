@@ -15,6 +15,7 @@ import numpy as np
 
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Expr, Select, Unary
+from autosched.lang.random_bits import hash_u32_numpy
 from autosched.reference.buffers import Value
 
 Operation = Callable[..., Value]
@@ -68,8 +69,6 @@ def _binary(node: Binary) -> Operation:
 
 
 def _hash(v: Value) -> Value:
-    from autosched.lang.random_bits import hash_u32_numpy
-
     return hash_u32_numpy(v)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autosched.analysis.bind import output_boxes
 from autosched.errors import BoundsError, InputError
 from autosched.host import memory_bytes
 from autosched.lang.expr import Scalar
@@ -153,8 +154,6 @@ def _run_pure(
 def _output_boxes(pipeline: Pipeline, bindings: Bindings) -> dict[Func, Box]:
     boxes: dict[Func, Box] = {}
     if any(o.box is None for o in pipeline.outputs):
-        from autosched.analysis.bind import output_boxes
-
         params: dict[str, Any] = {name: value.item() for name, value in bindings.params.items()}
         boxes.update(output_boxes(pipeline, dict(bindings.shapes), params))
     for o in pipeline.outputs:
