@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from math import ceil, prod
 
 from autosched.analysis.bound_pipeline import BoundStage
@@ -15,7 +15,7 @@ from autosched.search.cost.boundary_conditions import Boundary, boundaries
 from autosched.search.cost.cpu.access_class import LANE_BYTES, NEAR_BYTES, AccessClassifier, AccessCounts
 from autosched.search.cost.cpu.lane_access_patterns import UNEVEN, Moves, index_step, iteration_distance
 from autosched.search.cost.cpu.point_conditions import point_ranges
-from autosched.search.cost.cpu.stage_costs import StageCostCache, Work
+from autosched.search.cost.cpu.stage_costs import StageCostCache, Work, field_values
 from autosched.search.cost.cpu.value_costs import ValueCosts
 
 __all__ = ["LANE_BYTES", "NEAR_BYTES", "LaneCosts", "LaneWorks"]
@@ -97,7 +97,7 @@ class LaneCosts:
     def to_row(self) -> tuple[float, ...]:
         """Return the values of `COLUMNS`."""
         parts = (self.values, self.accesses, self.ends, self.memory, self.chains)
-        return (*(value for part in parts for value in astuple(part)), self.scattered_stores)
+        return (*(value for part in parts for value in field_values(part)), self.scattered_stores)
 
 
 COLUMNS = (

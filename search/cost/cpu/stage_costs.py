@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+from operator import attrgetter
+from typing import Any
 
 from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses.accesses import Points
@@ -95,6 +98,16 @@ class CpuStageCosts:
 ONE_POINT: Points = ((),)
 StageCostCache = dict[tuple[int, frozenset[str], Points], tuple[BoundStage, CpuStageCosts]]
 """Costs by ``id`` of the stage, varying dimensions and points. The stage is stored too, so that its id stays valid."""
+
+
+@cache
+def _getter(record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    return attrgetter(*(f.name for f in fields(record)))
+
+
+def field_values(record: Any) -> tuple[Any, ...]:
+    """Return the values of the fields of a dataclass, at least two; `dataclasses.astuple` copies each deeply."""
+    return _getter(type(record))(record)
 
 
 def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_POINT) -> CpuStageCosts:

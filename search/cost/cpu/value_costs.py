@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import astuple
 
 from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses.accesses import Points
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.schedule.types import Level, StageId
 from autosched.search.cost.cpu.lane_access_patterns import UNEVEN, Moves, index_step
-from autosched.search.cost.cpu.stage_costs import ONE_POINT, CpuStageCosts, StageCostCache, Work, stage_work
+from autosched.search.cost.cpu.stage_costs import (
+    ONE_POINT,
+    CpuStageCosts,
+    StageCostCache,
+    Work,
+    field_values,
+    stage_work,
+)
 
 LaneDependence = tuple[Mapping[str, Collection[str]], Mapping[str, CpuStageCosts]]
 """Dimensions that vary from lane to lane, and costs, both by Func: the stage's own and those inlined into it."""
@@ -59,7 +65,9 @@ class ValueCosts:
 
     def total(self, works: Mapping[str, CpuStageCosts]) -> Work:
         """Return the operations of Funcs without boundary condition."""
-        counted = [astuple(costs.work) for name, costs in works.items() if not self._model.bound.funcs[name].boundary]
+        counted = [
+            field_values(costs.work) for name, costs in works.items() if not self._model.bound.funcs[name].boundary
+        ]
         return Work(*(sum(parts) for parts in zip(*counted, strict=True)))
 
     def per_call(self, stage: StageId, lane: str) -> Mapping[str, Work]:
@@ -67,7 +75,7 @@ class ValueCosts:
         works, calls = self.dependence(stage, self.moves(stage, lane))[1], self._model.accesses_of(stage).calls
         result = {}
         for name, inlined in works.items():
-            parts = () if self._model.bound.funcs[name].boundary else astuple(inlined.work)
+            parts = () if self._model.bound.funcs[name].boundary else field_values(inlined.work)
             result[name] = Work(*[part / calls.get(name, 1) for part in parts])
         return result
 
