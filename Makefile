@@ -1,5 +1,6 @@
 # make demo   two pipelines scheduled, compiled, run on a photograph and checked; results in out/
 # make test   the test suite that needs no GPU, without the long runs (marked `fuzz`)
+# make test-fast      tests of language, analysis and schedules that need no compiler
 # make lint   ruff and mypy
 # make test-cluster   measuring on a local Ray cluster of two nodes (installs Ray)
 # make test-report    reports in headless Chromium (installs it with apt-get where it is missing)
@@ -38,7 +39,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: snapshot demo test test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features docs gallery reference peak-memory prove-division bench clean
+.PHONY: snapshot demo test test-fast test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features docs gallery reference peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -46,10 +47,19 @@ demo: $(VENV)/.demo-installed
 	$(BIN)/python scripts/demo.py
 
 # Bytecode is written even where the environment says otherwise: tests start hundreds of processes that read it.
-test fuzz: export PYTHONDONTWRITEBYTECODE =
+test test-fast fuzz: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu" --durations 25
+
+# Tests in the folders of test-fast that run a C compiler.
+COMPILING := tests/analysis/test_atomic_updates.py tests/analysis/test_horizontal_fusion.py tests/analysis/test_macro_names.py \
+	tests/analysis/test_rfactor.py tests/analysis/test_uninitialised_reads.py tests/schedule/test_reassociation.py \
+	tests/schedule/test_roots.py
+
+test-fast: $(VENV)/.dev-installed
+	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu and not slow" tests/lang tests/analysis tests/schedule \
+		$(addprefix --ignore=,$(COMPILING)) --deselect tests/analysis/test_to_index.py::test_random_expressions_have_sound_ranges_and_exact_indices
 
 test-cluster: $(VENV)/.dev-installed
 	$(PIP) install --quiet -c constraints.txt -e ".[ray]"

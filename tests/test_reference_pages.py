@@ -20,7 +20,7 @@ REFERENCE = ROOT / "docs" / "reference"
 @pytest.fixture
 def reference_pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "scripts")
-    return importlib.import_module("reference_pages")
+    return importlib.import_module("drawings.reference_pages")
 
 
 def test_generated_parts_are_up_to_date(reference_pages: ModuleType) -> None:
