@@ -1,4 +1,4 @@
-"""A convolution layer as an engineer would write it for a GPU, through the types that every strategy uses."""
+"""Expert GPU schedules of a convolution layer, built from the types that every strategy uses."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ConvolutionTile:
 
     Attributes:
         rows: Rows of a block, one for each thread along them.
-        columns: Columns of a block, all of which each thread computes; a multiple of four for accesses of 16 bytes.
-        filters: Filters that a thread computes; so too.
-        terms: Channels of a step, for which image and filters are in shared memory; a multiple of ``rows``.
-        ahead: Whether there are two buffers, the next step's elements loaded while this one's are used.
+        columns: Columns of a block, all computed by each thread; a multiple of four for accesses of 16 bytes.
+        filters: Filters of a thread; a multiple of four as well.
+        terms: Channels of a mainloop step, with image and filters in shared memory; a multiple of ``rows``.
+        ahead: Whether the mainloop is double-buffered.
     """
 
     rows: int = 16
@@ -41,7 +41,7 @@ class ConvolutionTile:
 
 
 def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
-    """Return one kernel whose blocks walk the window and, in steps, the channels; steps must divide these."""
+    """Return one kernel with a mainloop over the window and the channels; steps must divide the channels."""
     images, height, width, filters = bound.funcs["conv"].extents
     across = filters // tile.filters
     blocks = (
