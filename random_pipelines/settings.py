@@ -90,8 +90,8 @@ class RandomPipelineSettings:
         max_operations: Operations of all stages, each point computed once.
         max_serial: Iterations of a loop that carries a dependence or accumulates into one value.
         outputs: Probabilities of one, two, three... outputs.
-        recency: Probability of choosing each tensor that fits as an operand, tried from the newest on. Large values give
-            deep pipelines, small ones wide fan-out.
+        recency: Probability of each tensor that fits as an operand, tried from the newest on. Large values give deep
+            pipelines, small ones wide fan-out.
         kinds: Weights by kind of stage; missing kinds do not occur.
         dtypes: Weights of the element types of inputs.
     """
