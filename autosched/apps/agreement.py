@@ -17,7 +17,7 @@ from autosched.schedule.reassociation import SELECTIONS, reassociated_operators,
 from autosched.schedule.types import Schedule
 
 Comparison = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.bool_]]
-"""Where two arrays of one shape and type agree."""
+"""Mask of the elements at which two arrays of one shape and type agree."""
 
 
 def has_one_result(pipeline: Pipeline) -> bool:
