@@ -102,8 +102,8 @@ class App:
         kinds = {p.name: float if p.dtype.is_float else bool if p.dtype.kind == "b" else int for p in pipeline.params}
         for name in given:
             if name not in kinds:
-                known = [*self.structure, *kinds]
-                raise InputError(f"{self.name} has no parameter {name!r}: {did_you_mean(name, known)}")
+                names = [*self.structure, *kinds]
+                raise InputError(f"{self.name} has no parameter {name!r}: {did_you_mean(name, names)}")
         return pipeline, {name: _convert(self.name, name, value, kinds[name]) for name, value in given.items()}
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:

@@ -121,7 +121,7 @@ def _flux(medium: Medium, slopes: Sequence[Sequence[Field]], axis: int, c: int) 
 
     terms = []
     for d, factors in medium.gradients[axis].items():
-        parts = [2 * medium.mu * total(own)] if c == d and (own := gradient(c, c)) else []
+        parts = [2 * medium.mu * total(normal)] if c == d and (normal := gradient(c, c)) else []
         if c == d:
             parts.append(medium.la * total(f for e in COMPONENTS for f in gradient(e, e)))
         elif shear := gradient(c, d) + gradient(d, c):

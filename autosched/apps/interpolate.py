@@ -87,10 +87,10 @@ def compute(input: NDArray[np.float32], levels: int = 10, clamp_before_level: in
     windows = boxes(height, width, levels)
     filled = level.window(windows[-1])
     for n in reversed(range(levels - 1)):
-        known = downs[n].window(windows[n])
+        opaque = downs[n].window(windows[n])
         coarser = PyramidLevel(filled, origin_of(windows[n + 1])).upsampled(ON_PIXELS, windows[n])
-        filled = known + (1 - known[3]) * coarser
-    with np.errstate(invalid="ignore"):  # 0 / 0 where not even the coarsest level reaches a known pixel
+        filled = opaque + (1 - opaque[3]) * coarser
+    with np.errstate(invalid="ignore"):  # 0 / 0 where not even the coarsest level reaches an opaque pixel
         return {"output": filled[:3] / filled[3]}
 
 

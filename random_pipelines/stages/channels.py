@@ -90,8 +90,8 @@ def concatenate(g: Graph) -> Tensor | None:
     if a is None:
         return None
     dim = "c" if "c" in a.dims else g.draw.pick(a.dims)
-    alike = with_extent(a.extents, dim, 0)
-    b = g.pick(lambda t: t is not a and t.dims == a.dims and with_extent(t.extents, dim, 0) == alike)
+    common = with_extent(a.extents, dim, 0)
+    b = g.pick(lambda t: t is not a and t.dims == a.dims and with_extent(t.extents, dim, 0) == common)
     if b is None:
         return None
     shape = with_extent(a.extents, dim, a[dim] + b[dim])

@@ -46,23 +46,23 @@ def tiled_product(bound: BoundPipeline, tile: ProductTile) -> Schedule:
     threads = Loop("x", THREAD, tile.threads), Loop("y", THREAD, tile.threads)
     points = Loop("y", SERIAL, tile.points), Loop("x", SERIAL, tile.points)
     depth = bound.shapes["A"][1]
-    walked, inner = Loop("r.k", REDUCTION, depth // tile.terms), Loop("r.k", REDUCTION, tile.terms)
+    outer, inner = Loop("r.k", REDUCTION, depth // tile.terms), Loop("r.k", REDUCTION, tile.terms)
     first, update = StageId("product"), StageId("product", 1)
-    place = ComputeAt(Level.MAINLOOP, update, len(blocks) + 1)
+    location = ComputeAt(Level.MAINLOOP, update, len(blocks) + 1)
     n = tile.threads  # all stages of a kernel have their threads in one shape
     of_a = Loop("x", THREAD, n), Loop("y", THREAD, n), Loop("y", SERIAL, side // n), Loop("x", SERIAL, tile.terms // n)
     of_b = Loop("x", THREAD, n), Loop("y", THREAD, n), Loop("y", SERIAL, tile.terms // n), Loop("x", SERIAL, side // n)
     kernel = Kernel(
         (
             Root(StageTiling(first, (*blocks, *threads, *points)), materialised=False),
-            Root(StageTiling(update, (*blocks, walked, *threads, inner, *points)), materialised=False),
+            Root(StageTiling(update, (*blocks, outer, *threads, inner, *points)), materialised=False),
             Root(StageTiling(StageId("output"), (*blocks, *threads, *points))),
         ),
         (
             FusedProducer(
-                (StageTiling(StageId("A.staged"), of_a),), place, ("x", "y")
+                (StageTiling(StageId("A.staged"), of_a),), location, ("x", "y")
             ),  # columns, so that rows are neighbours
-            FusedProducer((StageTiling(StageId("B.staged"), of_b),), place, ("y", "x")),
+            FusedProducer((StageTiling(StageId("B.staged"), of_b),), location, ("y", "x")),
         ),
         (),
     )
