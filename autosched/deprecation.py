@@ -98,7 +98,7 @@ class RenamedModules(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to load a module of an old name; None for all other modules."""
+        """Return the import spec of a module with an old name; None for all other modules."""
         packages = {name.rpartition(".")[0] for name in self.modules}
         if fullname not in self.modules and fullname not in packages:
             return None
@@ -108,7 +108,7 @@ class RenamedModules(MetaPathFinder, Loader):
         """Make names of the new module those of the old one."""
         old = module.__name__
         new = self.modules.get(old)
-        if new is None:  # a package that has gone, whose modules are elsewhere
+        if new is None:  # a removed package, whose modules have moved
             return
         warn_renamed(f"module {old}", new, 2)  # frames of importlib do not count
         names = self.names.get(old, {})

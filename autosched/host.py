@@ -93,9 +93,9 @@ def has_fast_gathers(*, sysfs: Path = _SYSFS, cpuinfo: Path = _CPUINFO) -> bool:
 
     Gathers of many older ones are slow because of microcode against CVE-2022-40982.
     """
-    told = _read(sysfs / "vulnerabilities" / "gather_data_sampling")
+    status = _read(sysfs / "vulnerabilities" / "gather_data_sampling")
     processor = _processor(cpuinfo)
-    return told == "Not affected" and processor.startswith("GenuineIntel") and processor.endswith(" amx")
+    return status == "Not affected" and processor.startswith("GenuineIntel") and processor.endswith(" amx")
 
 
 def _caches(sysfs: Path) -> list[tuple[int, int, int]]:

@@ -243,8 +243,8 @@ def openmp_environment() -> Iterator[None]:
 def _openmp_changes(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to be changed for OpenMP."""
     changes = {} if any(name in env for name in _OPENMP_WAITING) else {_OPENMP_WAITING[0]: "passive"}
-    if asked := env.get("OMP_NUM_THREADS"):
-        changes["OMP_NUM_THREADS"] = ",".join(str(_threads(n) or n) for n in asked.split(","))
+    if threads := env.get("OMP_NUM_THREADS"):
+        changes["OMP_NUM_THREADS"] = ",".join(str(_threads(n) or n) for n in threads.split(","))
     for name in _OPENMP_STACKS:
         size = _STACK_SIZE.fullmatch(env.get(name, ""))
         if size and int(size[1]) * _STACK_UNITS[size[2].lower()] > _LARGEST_STACK[0] << 20:

@@ -123,23 +123,23 @@ def _check_name(name: str, replace: bool) -> None:
 
     if not _NAME.fullmatch(name):
         raise InputError(f"operator name {name!r}: give a namespace and a name, such as 'mylib::blur'")
-    namespace, _, own = name.partition("::")
-    if not hasattr(getattr(torch.ops, namespace), own) or (replace and name in _registered):
+    namespace, _, operator = name.partition("::")
+    if not hasattr(getattr(torch.ops, namespace), operator) or (replace and name in _registered):
         return
-    ways = ["choose another name", f"call the one there is as torch.ops.{namespace}.{own}"]
+    remedies = ["choose another name", f"call the one there is as torch.ops.{namespace}.{operator}"]
     if name in _registered:
-        ways.append("pass replace=True to take its place")
-    raise InputError(f"there is an operator {name!r} already: {', or '.join(ways)}")
+        remedies.append("pass replace=True to take its place")
+    raise InputError(f"there is an operator {name!r} already: {', or '.join(remedies)}")
 
 
 def _checked(source: OperatorSource, arguments: Mapping[str, Any], name: str, count: int) -> Invocation:
     """Return the invocation of some arguments, checked against the operator's signature."""
     invocation = source.invocation(arguments)
-    found = len(invocation.pipeline.output_names)
-    if found != count:
+    actual_count = len(invocation.pipeline.output_names)
+    if actual_count != count:
         raise InputError(
-            f"operator {name!r} was registered with {count} outputs, and its function returns {found}: "
-            f"pass outputs={found} to torch_operator"
+            f"operator {name!r} was registered with {count} outputs, and its function returns {actual_count}: "
+            f"pass outputs={actual_count} to torch_operator"
         )
     if not invocation.arrays:
         raise InputError(f"operator {name!r} reads no tensor, so there is no device for its result")

@@ -8,9 +8,9 @@ sectors of global memory and wavefronts of shared memory by buffer. Three forms 
 * that form times the blocks of the grid, or times the points of the grid over those of a tile, against a sample of
   blocks: its relative error is recorded.
 
-With ``vectors`` the form of searches, with coalesced accesses, is compared with kernels that are lowered so. Stores of
-interior blocks must be equal. The compiler coalesces more loads than the generated code, so that their error is
-recorded.
+With ``vectors``, features of coalesced accesses, as in searches, are compared with kernels that have vector accesses.
+Stores of interior blocks must be equal. The compiler coalesces more loads than the generated code, so the error of
+loads is recorded.
 
 Comparisons have three classes: ``exact``; ``approximate``, where an address is not exact
 (`autosched.featurize.accesses.memory_traffic`); ``border``, where the middle block runs clamps and guards.
@@ -57,7 +57,7 @@ from autosched.target import Target
 SIZES = {"H": 203, "W": 517}
 """Odd sizes of images."""
 SMALLER = {"H": 101, "W": 203}
-"""Sizes of images for data-dependent addresses: every kernel must run in full before the next one."""
+"""Smaller images for data-dependent addresses: every kernel must run in full before the next one."""
 VOLUME = {"D": 31, "H": 37, "W": 45}
 """Odd sizes of volumes."""
 CHAIN_STAGES = 4
@@ -287,7 +287,7 @@ class FeatureChecker:
             self.tally.error(f"whole grid by points, {name}", n * whole_tiles, sums[name])
 
     def _first_warp_totals(self, sketch: KernelSketch, params: Ints) -> dict[str, float]:
-        """Return the transactions of a block whose first warp stands for all but the tail warp."""
+        """Return the transactions of a block, extrapolated from the first warp to all but the tail warp."""
         model = self.first_warp.model(sketch)
         rows = model.evaluate(params).features[0, : len(model.rows)].sum(axis=0)
         return {name: float(rows[INDEX[f"num_{name.replace(' ', '_mem_')}_per_block"]]) for name in TOTALS}

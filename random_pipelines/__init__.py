@@ -1,4 +1,4 @@
-"""Random training pipelines from the stages that imaging and learning programs are made of."""
+"""Random training pipelines of the stages that occur in imaging and learning programs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from autosched.random_pipelines.tensor import Tensor, Value
 Reduction = Literal["sum", "max", "min"]
 Finish = Callable[[Value], Value]
 OWN_FUNC = 0.5
-"""Probability that a sum is a Func of its own, read by the stage that finishes it."""
+"""Probability that a sum is a separate Func, read by the stage that finishes it."""
 _REDUCE = {"sum": rd.sum, "max": rd.maximum, "min": rd.minimum}
 
 

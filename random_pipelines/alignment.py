@@ -9,14 +9,14 @@ from autosched.random_pipelines.graph import Graph
 from autosched.random_pipelines.tensor import Tensor, Value
 
 ALIKE = 0.7
-"""Probability that further operands are sought among tensors of the same extents first."""
+"""Probability that tensors of the same extents are preferred as further operands."""
 
 
 def resampled_to_shape(g: Graph, t: Tensor, shape: Mapping[str, int]) -> Value:
     """Return a tensor's value at the Vars of a shape, always within the tensor.
 
-    Dimensions are matched by name. A shorter one is stretched, a longer one cropped in the middle or thinned out, and
-    of one that the shape lacks a single index is taken.
+    Dimensions are matched by name. A shorter one is stretched, a longer one cropped in the middle or subsampled.
+    A dimension that the shape lacks has one random index.
     """
     at: dict[str, ExprLike] = {}
     for d, extent in t.extents.items():

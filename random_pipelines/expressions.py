@@ -1,4 +1,4 @@
-"""Random expressions that use all of some values, with ranges that stay bounded."""
+"""Random expressions of given values, with bounded ranges."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from autosched.random_pipelines.tensor import Tensor, Value
 
 BOUNDARIES = ("clamped", "constant", "mirrored", "mirrored_without_edge", "wrapped")
 PAD_AGAIN = 0.15
-"""Probability that a tensor which can be read anywhere gets a boundary condition all the same."""
+"""Probability that an unbounded tensor gets a boundary condition as well."""
 MIN_LANES = 256
 """Parallel iterations below which the serial loop of a reduction must be short."""
 
@@ -85,7 +85,7 @@ class Graph:
     def add_input(
         self, dtype: DType | str, dims: Sequence[str], shape: Sequence[int], low: float, high: float, name: str = "in"
     ) -> Tensor:
-        """Return a new input with values in a range; stages see it only if it is appended to ``tensors``."""
+        """Return a new input with values in a range; stages read it only if it is appended to ``tensors``."""
         unique = f"{name}{len(self.inputs)}"
         source = Input(unique, as_dtype(dtype), len(dims), dims=dims)
         self.inputs[unique] = InputRange(tuple(shape), low, high)
@@ -103,7 +103,7 @@ class Graph:
         return self.tensors[-1]
 
     def add_param(self, value: float, dtype: str = "float32", name: str = "gain") -> Value:
-        """Return a run-time parameter with the value it is called with."""
+        """Return a run-time parameter with its value."""
         unique = f"{name}{len(self.params)}"
         self.params[unique] = value
         return Value(Param(unique, as_dtype(dtype)), value, value)
@@ -138,7 +138,7 @@ class Graph:
         return tensor
 
     def readable(self, t: Tensor, dims: Sequence[str]) -> Tensor:
-        """Return a tensor that may be read outside its shape in some dimensions, if need be a padded one."""
+        """Return a tensor that may be read outside its shape in some dimensions, padded if necessary."""
         if not t.closed.intersection(dims) and not self.draw.chance(PAD_AGAIN):
             return t
         return self.bounded(t, self.draw.pick(BOUNDARIES), dims)
@@ -170,5 +170,5 @@ def value_range(draw: PortableRandom, dtype: DType) -> tuple[float, float]:
 
 
 def shifted_coordinate(name: str, by: int | Expr) -> dict[str, Expr]:
-    """Return a coordinate that is moved."""
+    """Return a shifted coordinate."""
     return {name: Var(name) + by}

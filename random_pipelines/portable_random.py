@@ -1,4 +1,4 @@
-"""Random decisions; only operations of NumPy's generator whose streams are the same on every machine."""
+"""Random decisions, by the operations of NumPy's generator that give the same numbers on every machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What random pipelines are made of and how large they may be."""
+"""Distribution of random pipelines, and limits of their size."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KIND_WEIGHTS: Mapping[str, float] = {
     "transpose": 0.7,
     "upsample": 1.2,
 }
-"""How often each kind of stage is drawn, relative to the others, where it can follow what is there."""
+"""Relative frequency of each kind of stage, among the kinds that fit the graph."""
 
 DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 5.0,
@@ -65,7 +65,7 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
     "uint32": 0.2,
     "float64": 0.2,
 }
-"""How often the inputs of a pipeline have each element type."""
+"""Relative frequency of each element type of inputs."""
 
 
 MOST_STAGES = 10_000
@@ -78,21 +78,21 @@ class RandomPipelineSettings:
     """Distribution and limits of random pipelines.
 
     Attributes:
-        stages: Least and largest number of stages aimed at: definitions and updates of Funcs, without boundary
-            conditions. Small numbers are more frequent; the last kind of stage drawn, and the joining of loose ends,
-            may go a few stages beyond.
-        ranks: Numbers of dimensions of the first input, each as likely as the others.
+        stages: Range of the intended number of stages: definitions and updates of Funcs, without boundary conditions.
+            Small numbers are more frequent. The last kind of stage, and the combination of unread tensors, may exceed
+            it by a few stages.
+        ranks: Numbers of dimensions of the first input, equally likely.
         extents: Least and largest extent of a spatial dimension of the first inputs, in points.
         channels: Least and largest extent of a channel or feature dimension, there and of layers.
-        odd: Probability that an extent is any number of its range instead of a usual image or tensor size.
+        odd: Probability that an extent is uniform in its range instead of a usual image or tensor size.
         max_points: Points of one Func.
-        max_bytes: Bytes of all Funcs and inputs together, each stored once.
+        max_bytes: Total bytes of all Funcs and inputs, each stored once.
         max_operations: Operations of all stages, each point computed once.
-        max_serial: Steps of a loop whose iterations depend on each other or add into one value.
+        max_serial: Iterations of a loop that carries a dependence or accumulates into one value.
         outputs: Probabilities of one, two, three... outputs.
-        recency: Probability that an operand is the newest tensor that fits; if not, the next one is asked, and so on.
-            Large values give deep pipelines, small ones wide fan-out.
-        kinds: Weights by kind of stage; kinds that are left out do not occur.
+        recency: Probability of each tensor that fits as an operand, tried from the newest on. Large values give deep
+            pipelines, small ones wide fan-out.
+        kinds: Weights by kind of stage; missing kinds do not occur.
         dtypes: Weights of the element types of inputs.
     """
 
@@ -156,4 +156,4 @@ SMALL = RandomPipelineSettings(
 CPU = RandomPipelineSettings(
     extents=(16, 1024), channels=(1, 128), max_points=1 << 21, max_bytes=1 << 27, max_operations=1_000_000_000
 )
-"""Pipelines that a few CPU cores run in well under a second."""
+"""Pipelines that run in well under a second on a few CPU cores."""

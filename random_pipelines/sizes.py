@@ -68,7 +68,7 @@ def _usual_extents(draw: PortableRandom, dims: Dims) -> dict[str, int]:
 
 
 def _limited(draw: PortableRandom, dim: str, extent: int, settings: RandomPipelineSettings) -> int:
-    """Return the extent, or another one where it is outside the range the settings give."""
+    """Return the extent, or a random one if it is outside the range of the settings."""
     if dim == "n":
         return max(extent, 1)
     low, high = settings.channels if dim == "c" else settings.extents

@@ -1,4 +1,4 @@
-"""Windows of neighbours: padded or not, strided, dilated."""
+"""Windows of neighbours, with optional padding, stride and dilation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StencilWindow:
     """Neighbours of each point of a tensor.
 
     Attributes:
-        source: The tensor, padded if need be.
+        source: The tensor, padded if necessary.
         taps: Number of neighbours by dimension.
         first: Index of the first neighbour, relative to the point.
         stride: Distance of the points, in points of the source.
@@ -48,7 +48,7 @@ def window(g: Graph, t: Tensor, taps: Mapping[str, int], *, stride: int = 1, dil
     """Return the neighbours of a tensor's points, or None if it is too small.
 
     Args:
-        g: Decides about padding.
+        g: The graph, which draws the padding.
         t: The tensor.
         taps: Neighbours by dimension.
         stride: Distance of the points in these dimensions; ignored where a dimension is shorter.

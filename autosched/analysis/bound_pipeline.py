@@ -227,7 +227,7 @@ class HorizontalFusion:
 
 
 class LaneLoop(NamedTuple):
-    """The terms of an update that neighbouring lanes share (`autosched.analysis.rewrites.lane_loops`).
+    """Terms of an update, distributed over neighbouring lanes (`autosched.analysis.rewrites.lane_loops`).
 
     Attributes:
         func: The Func.

@@ -18,8 +18,8 @@ FURTHEST = 1 << 31
 def deduce_boxes(binder: Binder, missing: Sequence[Func]) -> dict[Func, Box]:
     """Return a box for every output without one.
 
-    An output has the shape of an input of its rank that it reads at its own point, if a boundary condition covers
-    every other read.
+    An output has the shape of an input of its rank that it reads pointwise, if a boundary condition covers every other
+    read.
 
     Raises:
         DSLError: If no such box is valid; the hint has the largest valid box where there is one.
@@ -51,7 +51,7 @@ def _deduce(binder: Binder, func: Func) -> Box:
 
 
 def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
-    """Return inputs of the Func's rank that it reads at its own point, directly or through other Funcs."""
+    """Return inputs of the Func's rank that it reads pointwise, directly or through other Funcs."""
     inputs: dict[Input, None] = {}
     seen, queue = {func}, [func]
     while queue:
@@ -102,7 +102,7 @@ def _points(start: Box) -> Iterator[tuple[int, ...]]:
 
 
 def _extended(binder: Binder, func: Func, box: Box, axis: int, side: int, end: int) -> Box:
-    """Return the box with one side as far out as it stays valid: by doubling steps, then by bisection."""
+    """Return the box with one side at its furthest valid coordinate: by doubling steps, then by bisection."""
     sign = 1 if side else -1
     at, step = box[axis][side], 1
     while step <= FURTHEST and _is_valid(binder, func, _moved(box, axis, side, at + sign * step)):
@@ -120,6 +120,6 @@ def _extended(binder: Binder, func: Func, box: Box, axis: int, side: int, end: i
 
 
 def _moved(box: Box, axis: int, side: int, value: int) -> Box:
-    """Return a box with one side at another place."""
+    """Return a box with one side at another coordinate."""
     pair = (value, box[axis][1]) if side == 0 else (box[axis][0], value)
     return (*box[:axis], pair, *box[axis + 1 :])

@@ -17,13 +17,13 @@ from autosched.schedule.reassociation import SELECTIONS, reassociated_operators,
 from autosched.schedule.types import Schedule
 
 Comparison = Callable[[NDArray[Any], NDArray[Any]], NDArray[np.bool_]]
-"""Where two arrays of one shape and type agree."""
+"""Mask of the elements at which two arrays of one shape and type agree."""
 
 
 def has_one_result(pipeline: Pipeline) -> bool:
-    """Whether every operation of a pipeline has one right result, so that all backends but a GPU give the same bits.
+    """Whether every operation of a pipeline has one correct result, so that all backends but a GPU give the same bits.
 
-    Elementary functions such as ``exp`` have not: libraries round them differently.
+    Elementary functions such as ``exp`` have several: libraries round them differently.
     """
     expressions = (e for f in pipeline.funcs for d in f.definitions for e in (*d.values, *d.indices))
     calls = (node for e in expressions for node in walk(e) if isinstance(node, Call) and node.dtype.is_float)

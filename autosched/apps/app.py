@@ -1,4 +1,4 @@
-"""An application of the benchmark suite: how to build its pipeline, feed it and check it."""
+"""An application of the benchmark suite: its pipeline, inputs and reference."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class App:
     Attributes:
         name: Name in the registry and of the pipeline.
         build: Returns the pipeline; every argument has a default.
-        papers: Short names of the papers that measured it; empty for our own apps.
+        papers: Short names of the papers that measured it; empty for apps of this project.
         extents: Shape of every input in terms of the problem sizes.
         default_sizes: Problem sizes used in the papers.
         small_sizes: Problem sizes for tests, chosen so that tiles do not divide them.
         generate: Returns input arrays for complete sizes and a seed.
-        compute: Returns the outputs from keyword arguments, inputs first, then parameters, by well-known libraries
+        compute: Returns the outputs from keyword arguments, inputs first, then parameters, by common libraries
             alone; an input whose name is a keyword of Python has an underscore appended.
         tolerance: Allowed difference between outputs and those of ``compute``.
         nominal_flops: Operations per output point as the paper counts them, where it reports GFLOP/s.
@@ -102,8 +102,8 @@ class App:
         kinds = {p.name: float if p.dtype.is_float else bool if p.dtype.kind == "b" else int for p in pipeline.params}
         for name in given:
             if name not in kinds:
-                known = [*self.structure, *kinds]
-                raise InputError(f"{self.name} has no parameter {name!r}: {did_you_mean(name, known)}")
+                names = [*self.structure, *kinds]
+                raise InputError(f"{self.name} has no parameter {name!r}: {did_you_mean(name, names)}")
         return pipeline, {name: _convert(self.name, name, value, kinds[name]) for name, value in given.items()}
 
     def sizes(self, given: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -170,7 +170,7 @@ def load_ndimage() -> ModuleType:
 
 
 def _convert_like(app: str, name: str, value: Setting | str, default: Setting) -> Setting:
-    """Return a structural parameter's value in the kind of its default, or as many numbers as that has."""
+    """Return a structural parameter's value in the type of its default; tuples keep their length."""
     if not isinstance(default, tuple):
         return _convert(app, name, value, type(default))
     numbers = value.split(",") if isinstance(value, str) else value
@@ -181,7 +181,7 @@ def _convert_like(app: str, name: str, value: Setting | str, default: Setting) -
 
 
 def _convert(app: str, name: str, value: Setting | str, kind: type) -> Scalar:
-    """Return a parameter's value in the kind of its default; text is read, and no digit is dropped."""
+    """Return a parameter's value in the type of its default; text is parsed without loss of digits."""
     try:
         if kind is bool:
             return _TRUTH[str(value).strip().lower()]

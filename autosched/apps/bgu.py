@@ -42,8 +42,8 @@ def build(s_sigma: int = S_SIGMA, r_sigma: float = R_SIGMA, lam: float = LAM, up
     Args:
         s_sigma: Width of a cell in pixels of the small images.
         r_sigma: Range of brightness of a cell.
-        lam: How strongly a cell with few pixels is drawn towards the map that changes nothing.
-        upsample: How many times larger the large image is; 0 takes the least factor that covers it.
+        lam: Weight of the identity map, which regularises cells with few pixels.
+        upsample: Factor between the sizes of the two images; 0 for the least factor that covers the large one.
 
     Raises:
         InputError: If a cell has no width, or the grid would be far too large, or a fit could have no solution.
@@ -115,7 +115,7 @@ def _taps(at: Callable[[int], Expr]) -> Expr:
 
 
 def _one_of(index: Expr, values: Sequence[Expr | float]) -> Expr:
-    """Return the value of that number, found by halving."""
+    """Return the value of that number, by a binary tree of selects."""
     if len(values) == 1:
         return values[0]  # type: ignore[return-value]
     half = len(values) // 2

@@ -104,7 +104,7 @@ def _smoother(name: str, *directions: tuple[Func, Offset]) -> Func:
 
 
 def _corrected(name: str, green: Func, green_there: Func, color: Func, pairs: tuple[Pair, ...]) -> Func:
-    """Return the mean of a colour's two neighbours, moved by how green here differs from green there.
+    """Return the mean of a colour's two neighbours, corrected by the difference of green between the site and them.
 
     Of several pairs of neighbours, the pair that differs least decides.
     """
@@ -180,7 +180,7 @@ MATRIX_7000 = ((2.3, -0.45, 0.17, -39.0), (-0.38, 1.59, -0.21, -25.5), (-0.09, -
 
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
-    """Return the photograph as a sensor sees it, with noise and hot pixels, and that sensor's calibrated matrices."""
+    """Return the photograph as sensor data with noise and hot pixels, and the sensor's calibrated matrices."""
     rng = np.random.default_rng(seed)
     warm, cold = (np.array(m * rng.normal(1, 0.01, (3, 4)), np.float32) for m in (MATRIX_3200, MATRIX_7000))
     matrix = _mixed(warm, cold, COLOR_TEMP)

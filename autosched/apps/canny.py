@@ -34,7 +34,7 @@ MARGIN = 5
 def build() -> Pipeline:
     """Return the pipeline: ``input`` float32 [H, W] to ``output`` uint8 [H, W], 255 on edges and 0 elsewhere.
 
-    Its Params are ``low`` and ``high``, gradients from which a ridge is an edge beside a strong one, or by itself.
+    Its Params are ``low`` and ``high``, least gradients of a ridge that is an edge beside a strong one, or by itself.
     """
     y, x = Var("y"), Var("x")
     image = Input("input", float32, 2)

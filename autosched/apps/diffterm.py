@@ -98,8 +98,8 @@ def compute(
     heat = alam * sum(second_of_array(q_5, a) * dxinv[a] ** 2 for a in AXES) + eta * (stress * gradient).sum((0, 1))
     heat += sum(force * f for force, f in zip(forces, velocity, strict=True))
     outputs = {f"output_{c}": np.zeros_like(q_5) for c in (1, 2, 3, 4)}
-    for output, found in zip(outputs.values(), (*forces, heat), strict=True):
-        output[interior_slices(RIM)] = found[interior_slices(RIM)]
+    for output, result in zip(outputs.values(), (*forces, heat), strict=True):
+        output[interior_slices(RIM)] = result[interior_slices(RIM)]
     return outputs
 
 

@@ -24,7 +24,7 @@ ORDER = 2
 """Points to either side that a difference reads."""
 
 SCALE = 144.0
-"""How many times too large forces are: `first` is 12 times its derivative, `second` 6 times."""
+"""Factor of the forces, which `first` (12 times its derivative) and `second` (6 times) leave in."""
 
 COMPONENTS = (0, 1, 2)
 Factors = tuple[Field, ...]
@@ -40,7 +40,7 @@ class Medium:
         mu: Shear modulus, Lame's second parameter.
         la: Lame's first parameter.
         gradients: Gradients of the coordinates x, y, z: the components that are not zero.
-        stretching: Factors of the derivatives along x, y, z; each varies along its own axis alone.
+        stretching: Factors of the derivatives along x, y, z; each varies along its axis only.
     """
 
     grid: StencilGrid
@@ -53,7 +53,7 @@ class Medium:
 def elastic_forces(medium: Medium, displacement: Sequence[Field]) -> list[Field]:
     """Return the three components of the force, `SCALE` times too large.
 
-    Funcs of their own are the displacements' first derivatives (``dx_u_0`` ...), the fluxes (``flux_x_0`` ...), the
+    Separate Funcs are the displacements' first derivatives (``dx_u_0`` ...), the fluxes (``flux_x_0`` ...), the
     sums of second derivatives along single axes (``second_0`` ...) and, where the gradient of z has several components,
     the coefficients of the second derivatives along z (``rigidity_00`` ...).
     """
@@ -121,7 +121,7 @@ def _flux(medium: Medium, slopes: Sequence[Sequence[Field]], axis: int, c: int) 
 
     terms = []
     for d, factors in medium.gradients[axis].items():
-        parts = [2 * medium.mu * total(own)] if c == d and (own := gradient(c, c)) else []
+        parts = [2 * medium.mu * total(normal)] if c == d and (normal := gradient(c, c)) else []
         if c == d:
             parts.append(medium.la * total(f for e in COMPONENTS for f in gradient(e, e)))
         elif shear := gradient(c, d) + gradient(d, c):

@@ -23,7 +23,7 @@ ALPHA = 0.5
 def build() -> Pipeline:
     """Return the pipeline: ``input`` float32 [3, H, W] to ``output`` float32 [3, H, W].
 
-    Its Param is ``alpha``, the weight of a new value against the filtered one before it. The two passes are alike: each
+    Its Param is ``alpha``, the weight of a new value against the previous filtered one. Each of the two passes
     filters the columns and transposes.
     """
     image = Input("input", float32, 3)

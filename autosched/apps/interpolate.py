@@ -20,7 +20,7 @@ from autosched.lang.func import Func, Input
 from autosched.lang.functions import select
 from autosched.lang.pipeline import Pipeline
 
-KNOWN = 0.1  # share of the pixels that generated images know
+OPAQUE = 0.1  # share of the opaque pixels in generated images
 
 
 def build(levels: int = 10, clamp_before_level: int = 4) -> Pipeline:
@@ -33,7 +33,7 @@ def build(levels: int = 10, clamp_before_level: int = 4) -> Pipeline:
             ``levels``.
 
     Raises:
-        InputError: For numbers of levels that make no sense.
+        InputError: If a number of levels is out of range.
     """
     check_levels("levels", levels)
     _check_clamp(clamp_before_level)
@@ -69,7 +69,7 @@ def _check_clamp(level: int) -> None:
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
     """Return a colour image with scattered opaque pixels; all others are transparent."""
     height, width = sizes["H"], sizes["W"]
-    opacity = (np.random.default_rng(seed).random((height, width)) < KNOWN).astype(np.float32)
+    opacity = (np.random.default_rng(seed).random((height, width)) < OPAQUE).astype(np.float32)
     opacity[height // 2, width // 2] = 1
     return {"input": np.concatenate([rgb_image(height, width, seed), opacity[None]])}
 
@@ -87,10 +87,10 @@ def compute(input: NDArray[np.float32], levels: int = 10, clamp_before_level: in
     windows = boxes(height, width, levels)
     filled = level.window(windows[-1])
     for n in reversed(range(levels - 1)):
-        known = downs[n].window(windows[n])
+        opaque = downs[n].window(windows[n])
         coarser = PyramidLevel(filled, origin_of(windows[n + 1])).upsampled(ON_PIXELS, windows[n])
-        filled = known + (1 - known[3]) * coarser
-    with np.errstate(invalid="ignore"):  # 0 / 0 where not even the coarsest level reaches a known pixel
+        filled = opaque + (1 - opaque[3]) * coarser
+    with np.errstate(invalid="ignore"):  # 0 / 0 where not even the coarsest level reaches an opaque pixel
         return {"output": filled[:3] / filled[3]}
 
 

@@ -1,4 +1,4 @@
-"""Kernel regression: at each query point the mean of the samples' values, weighted by how near the samples are."""
+"""Kernel regression: at each query point the mean of the samples' values, weighted by their distance."""
 
 from __future__ import annotations
 

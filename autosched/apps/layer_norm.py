@@ -24,8 +24,8 @@ EPSILON = 1e-5
 def build() -> Pipeline:
     """Return the pipeline: ``input`` float32 [R, C], ``gain`` and ``bias`` float32 [C] to ``output`` float32 [R, C].
 
-    Squares are those of distances to the mean, which takes another pass over a row, and keeps the digits that the
-    difference of two large sums would lose.
+    The variance sums squared distances to the mean: one more pass over a row, but no cancellation between two large
+    sums.
     """
     y, x = Var("y"), Var("x")
     values, gain, bias = Input("input", float32, 2), Input("gain", float32, 1), Input("bias", float32, 1)

@@ -1,4 +1,4 @@
-"""Demosaicking by learned filters, those for green weighted by how flat the image is in the direction they look."""
+"""Demosaicking by learned filters, those for green weighted by the flatness of the image in their direction."""
 
 from __future__ import annotations
 

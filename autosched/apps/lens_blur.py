@@ -49,7 +49,7 @@ def build(
         aperture_samples: Random points of the lens at which a pixel looks through it.
 
     Raises:
-        InputError: For values that make no sense.
+        InputError: If a value is out of range.
     """
     radius = _largest_radius(slices, focus_depth, blur_radius_scale)
     if not 1 <= aperture_samples <= MOST_SAMPLES:

@@ -37,7 +37,7 @@ def build(levels: int = 8, pyramid_levels: int = 8) -> Pipeline:
         pyramid_levels: Levels of the Laplacian pyramids.
 
     Raises:
-        InputError: For numbers of levels that make no sense.
+        InputError: If a number of levels is out of range.
     """
     if not 2 <= levels <= MOST_INTENSITIES:
         raise InputError(f"levels is {levels}: give 2 to {MOST_INTENSITIES}")

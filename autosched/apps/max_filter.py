@@ -45,8 +45,8 @@ def build(radius: int = RADIUS) -> Pipeline:
 
     powers, slice_of, vertical = Func("powers"), Func("slice_of"), Func("vertical")
     powers[t, c, y, x] = clamped[c, y, x]
-    row = RDom("row", y=(-tallest, height))  # further down every row equals the last one
-    for level in range(1, last_slice + 1):  # an update of its own each, in which all rows are independent
+    row = RDom("row", y=(-tallest, height))  # rows below repeat the last one
+    for level in range(1, last_slice + 1):  # one update per level, in which all rows are independent
         below = row.y + 2 ** (level - 1)
         powers[level, c, row.y, x] = max(powers[level - 1, c, row.y, x], powers[level - 1, c, below, x])
     slice_of[t] = cast(int32, floor(log(cast(float32, 2 * t + 1)) * (1 / math.log(2))))

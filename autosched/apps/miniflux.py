@@ -1,4 +1,4 @@
-"""Fluxes of five quantities through the faces of the cells of a 3-D grid, and what they change in every cell."""
+"""Fluxes of five quantities through the faces of the cells of a 3-D grid, and the change of every cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Non-local means: every pixel averaged with its neighbours, weighted by how alike the patches around them are."""
+"""Non-local means: every pixel averaged with its neighbours, weighted by the similarity of the patches around them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def build(patch_size: int = PATCH_SIZE, search_area: int = SEARCH_AREA) -> Pipel
 
     Args:
         patch_size: Width of the patches that are compared, in pixels.
-        search_area: Width of the square in which neighbours are looked for, in pixels.
+        search_area: Width of the square of neighbours, in pixels.
 
     Raises:
         InputError: If a window has no pixel, or far too many.

@@ -1,4 +1,4 @@
-"""Image pyramids: Funcs at half and double the resolution, and how many levels are sensible."""
+"""Image pyramids: Funcs at half and double the resolution, and limits of the number of levels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BINOMIAL_5 = (1, 4, 6, 4, 1)
 MOST_LEVELS = 12
 
 Tap = Callable[[Expr], Expr]
-"""A Func as a function of its coordinate along one dimension, the others fixed."""
+"""A Func as a function of its coordinate along one dimension, all other coordinates fixed."""
 
 Interpolation = Callable[[Tap, Var], Expr]
 """The value at a fine coordinate from taps at coarse ones."""
@@ -82,14 +82,14 @@ def symmetric_sum(weights: Sequence[int], taps: Sequence[Expr]) -> Expr:
 
 
 def copied(f: Func, name: str) -> Func:
-    """Return a Func of the same values, for a level of a pyramid that is counted as a stage of its own."""
+    """Return a Func of the same values, for a level of a pyramid that counts as a separate stage."""
     copy = Func(name)
     copy[f.vars] = f[f.vars]
     return copy
 
 
 def check_levels(name: str, levels: int) -> None:
-    """Refuse a number of pyramid levels that is no pyramid or needs a border far larger than any image.
+    """Refuse a number of pyramid levels below 1 or with a margin far larger than any image.
 
     Raises:
         InputError: Unless there are 1 to `MOST_LEVELS` levels.

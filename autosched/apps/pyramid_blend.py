@@ -26,7 +26,7 @@ def build(levels: int = 4) -> Pipeline:
         levels: Levels of the pyramids.
 
     Raises:
-        InputError: For a number of levels that makes no sense.
+        InputError: If the number of levels is out of range.
     """
     check_levels("levels", levels)
     c, y, x = Var("c"), Var("y"), Var("x")

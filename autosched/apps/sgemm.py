@@ -21,7 +21,7 @@ from autosched.lang.rdom import sum as sum_over
 def build() -> Pipeline:
     """Return the pipeline: ``A`` float32 [M, K] times ``B`` float32 [K, N] to ``output`` float32 [M, N].
 
-    The sum is a Func of its own, so that a schedule can keep it in registers until the output is written.
+    The sum is a separate Func, so that a schedule can keep it in registers until the output is written.
     """
     y, x = Var("y"), Var("x")
     a, b = Input("A", float32, 2), Input("B", float32, 2)
@@ -53,6 +53,6 @@ APP = App(
     small_sizes={"M": 53, "N": 77, "K": 45},
     generate=generate,
     compute=compute,
-    # Another order of 1,536 products: where they cancel, what is left of rounding is a large part of the sum.
+    # Schedules change the order of 1,536 products: where they cancel, rounding is a large part of the sum.
     tolerance=Tolerance(rtol=1e-4, atol=5e-4),
 )

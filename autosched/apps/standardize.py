@@ -49,7 +49,7 @@ def build() -> Pipeline:
 
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
-    """Return a photograph in shades of gray."""
+    """Return a gray photograph."""
     return {"input": gray_image(sizes["H"], sizes["W"], seed)}
 
 

@@ -32,7 +32,7 @@ class Field:
     Fields combine by arithmetic operators, so that an operator on an expression reads as in the formulas.
 
     Args:
-        at: Returns the expression at an offset; called once for each.
+        at: Returns the expression at an offset; called once per offset.
     """
 
     def __init__(self, at: Callable[[Offset], Expr]) -> None:
@@ -90,13 +90,13 @@ def _value(operand: Operand, offset: Offset) -> ExprLike:
 
 
 def everywhere(value: ExprLike) -> Field:
-    """Return the field that has one value at every point."""
+    """Return the field with the same value at every point."""
     e = as_expr(value)
     return Field(lambda _: e)
 
 
 def unit(axis: int, distance: int = 1) -> Offset:
-    """Return the offset of some points along an axis."""
+    """Return the offset of ``distance`` points along an axis."""
     x, y, z = (distance if a == axis else 0 for a in AXES)
     return x, y, z
 

@@ -35,7 +35,7 @@ Volume = NDArray[np.float64]
 def build_dissipation(name: str, order: int) -> Pipeline:
     """Return the pipeline: ``up_0``, ``up_1``, ``up_2`` to ``output_0``, ``output_1``, ``output_2``.
 
-    All are float64 [D, H, W], as are displacements now, ``u_0`` ..., and before, ``um_0`` ..., and the density
+    All are float64 [D, H, W], as are current displacements ``u_0`` ..., previous ones ``um_0`` ..., and the density
     ``rho``. Stretching ``strx`` ..., damping ``dcx`` ... and taper ``cox`` ... are 1-D, along the axis of their name.
     ``w_0`` ... are the displacements' changes. The outputs are ``up`` on a rim of ``order`` points; the Param is
     ``beta``.
@@ -63,12 +63,12 @@ def build_dissipation(name: str, order: int) -> Pipeline:
 
 
 def _weight(f: Field, axis: int, order: int) -> Field:
-    """Return the weights of differences: an even one stands at a point, an odd one between two (twice the mean)."""
+    """Return the weights of differences: an even one is centred on a point, an odd one between two (twice the mean)."""
     return f if order == 2 else f.along(axis, 1) + f
 
 
 def _difference(f: Field, axis: int, order: int) -> Field:
-    """Return the second or third difference along an axis; a third one stands half a point ahead, behind for -3."""
+    """Return the second or third difference along an axis; a third one is centred half a point up (3) or down (-3)."""
     if abs(order) == 2:
         return f.along(axis, 1) - 2 * f + f.along(axis, -1)
     g = f.along(axis, 1) if order > 0 else f

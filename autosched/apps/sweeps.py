@@ -90,7 +90,7 @@ def sweeps_app(
         build: See `App`.
         compute: See `App`.
         nominal_flops: Operations per point of one sweep.
-        atol: Allowed error after `SWEEPS` sweeps, which let values grow.
+        atol: Allowed error after `SWEEPS` sweeps, in which values grow.
     """
     return App(
         name=name,

@@ -1,4 +1,4 @@
-"""How far a result may lie from an independently computed one."""
+"""Allowed difference of a result from an independently computed one."""
 
 from __future__ import annotations
 

@@ -101,14 +101,14 @@ def _definitions(pipeline: Pipeline) -> int:
 
 
 def _as_row(app: App) -> tuple[str, ...]:
-    found = _as_dict(app)
+    description = _as_dict(app)
     return (
         app.name,
-        str(found["funcs"]),
-        str(found["definitions"]),
+        str(description["funcs"]),
+        str(description["definitions"]),
         "\n".join(
             f"{', '.join(names) if len(names) <= NAMED_INPUTS else len(names)} {kind}"
-            for kind, names in _by_shape(found["inputs"]).items()
+            for kind, names in _by_shape(description["inputs"]).items()
         ),
         _sizes_text(app.default_sizes),
         app.origin,
@@ -117,14 +117,14 @@ def _as_row(app: App) -> tuple[str, ...]:
 
 def _details(app: App) -> str:
     """Return the description of an app, one fact per line."""
-    found = _as_dict(app)
+    description = _as_dict(app)
     facts = [("computes", app.summary)]
-    facts += [("input", f"{', '.join(names)} {kind}") for kind, names in _by_shape(found["inputs"]).items()]
+    facts += [("input", f"{', '.join(names)} {kind}") for kind, names in _by_shape(description["inputs"]).items()]
     facts += [
-        ("output", ", ".join(found["outputs"])),
+        ("output", ", ".join(description["outputs"])),
         ("sizes", f"{_sizes_text(app.default_sizes)}; for tests {_sizes_text(app.small_sizes)}"),
         ("parameters", " ".join(f"{name}={_setting_text(value)}" for name, value in app.params.items()) or "none"),
-        ("stages", f"{found['funcs']} Funcs with {found['definitions']} definitions"),
+        ("stages", f"{description['funcs']} Funcs with {description['definitions']} definitions"),
         ("papers", app.origin),
     ]
     return "\n".join([app.name, *(f"  {title:<10}  {text}" for title, text in facts)])

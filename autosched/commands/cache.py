@@ -22,11 +22,11 @@ def cache(clear: bool, as_json: bool) -> None:
     usage = cache_usage()
     tuned = tuned_files()
     if as_json:
-        found: dict[str, Any] = {kind: {"entries": n, "bytes": size} for kind, (n, size) in usage.items()}
+        kinds: dict[str, Any] = {kind: {"entries": n, "bytes": size} for kind, (n, size) in usage.items()}
         print_json(
             {
                 "directory": str(settings().require_cache_dir()),
-                "kinds": found,
+                "kinds": kinds,
                 "tuned": [str(path) for path in tuned],
                 "removed": removed,
             }

@@ -73,7 +73,7 @@ def check_app(app: App, missing: Mapping[str, str]) -> AppVerdict:
     # The emulator comes before C: it reports an access out of bounds, which may crash the process in C.
     for name, check in (
         ("build", case.build),
-        ("reference", case.refer),
+        ("reference", case.run_reference),
         ("interpreter", case.interpret),
         ("emulator", lambda: case.compile_and_run("emulator", SIMULATED_GPU)),
         ("cpu", lambda: case.compile_and_run("cpu", "cpu")),
@@ -85,7 +85,7 @@ def check_app(app: App, missing: Mapping[str, str]) -> AppVerdict:
             continue
         try:
             verdict.problems[name] = check()
-        except Exception as error:  # an error in one app must not prevent the checks of the rest
+        except Exception as error:  # an error in one app must not prevent the checks of other apps
             if isinstance(error, InputError) and isinstance(error.__cause__, ImportError):
                 verdict.skipped[name] = str(error)
             else:
@@ -104,7 +104,7 @@ def missing_tools() -> dict[str, str]:
         "NVRTC": (have_nvrtc(), "it cannot be used"),
         "cuda": (not gpu_problem(), "there is no GPU that can be used"),
     }
-    return {name: reason for name, (there, reason) in tools.items() if not there}
+    return {name: reason for name, (is_available, reason) in tools.items() if not is_available}
 
 
 class _Case:
@@ -121,7 +121,7 @@ class _Case:
         self.pipeline, self.values = self.app.configure()
         self.inputs = self.app.make_inputs(self.app.small_sizes)
 
-    def refer(self) -> str | None:
+    def run_reference(self) -> str | None:
         self.expected = self.app.reference(self.inputs)
         names = self.pipeline.output_names
         return None if set(self.expected) == set(names) else f"returns {', '.join(self.expected)}"

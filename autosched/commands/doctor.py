@@ -39,5 +39,5 @@ def doctor(as_json: bool) -> None:
 
 
 def _abilities(checks: list[Check]) -> dict[str, bool]:
-    found = {check.name: check.ok for check in checks}
-    return {ability: all(found[name] for name in needs) for ability, needs in _ABILITIES}
+    passed = {check.name: check.ok for check in checks}
+    return {ability: all(passed[name] for name in needs) for ability, needs in _ABILITIES}

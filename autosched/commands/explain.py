@@ -14,15 +14,15 @@ from autosched.search.explain import KernelReport, explain
 
 def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
     """Return the statistics of the search as plain data, or None for a schedule without a search."""
-    found = scheduled.search_result
-    if found is None:
+    result = scheduled.search_result
+    if result is None:
         return None
-    c = found.counts
+    c = result.counts
     return {
-        "seconds": found.seconds,
-        "cut_short": found.cut_short,
-        "note": found.note,
-        "predicted_seconds": [None if r.seconds != r.seconds else r.seconds for r in found.ranked],
+        "seconds": result.seconds,
+        "cut_short": result.cut_short,
+        "note": result.note,
+        "predicted_seconds": [None if r.seconds != r.seconds else r.seconds for r in result.ranked],
         "kernels_costed": c.kernels,
         "kernels_asked_for": c.requested,
         "cache_hit_rate": c.hit_rate,
@@ -31,19 +31,19 @@ def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
         "pruned": dict(c.pruned),
         "buckets": {str(size): n for size, n in sorted(c.buckets.items())},
         "seconds_by_activity": dict(c.seconds),
-        "kernels": [asdict(k) for k in explain(found)],
+        "kernels": [asdict(k) for k in explain(result)],
     }
 
 
 def print_explanation(scheduled: ScheduledPipeline) -> None:
     """Print the statistics of a search and the predicted components of its best schedule."""
-    found = scheduled.search_result
-    if found is None:
+    result = scheduled.search_result
+    if result is None:
         click.echo("nothing was searched for, so there is nothing to explain: --no-reuse searches again")
         return
-    if found.note:
-        click.echo(found.note)
-    c = found.counts
+    if result.note:
+        click.echo(result.note)
+    c = result.counts
     if c.kernels:
         click.echo(
             f"{c.kernels} kernels costed in {c.batches} batches ({c.mean_batch:.0f} each), "
@@ -56,7 +56,7 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
         )
         spent = sorted(c.seconds.items(), key=lambda part: -part[1])
         print_table(("activity", "time"), [(k, format_time(t)) for k, t in spent])
-    rows = [_row(k) for k in explain(found)]
+    rows = [_row(k) for k in explain(result)]
     if rows:
         print_table(("kernel", "members", "inlined", "predicted", "busiest units"), rows)
 

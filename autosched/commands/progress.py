@@ -20,7 +20,7 @@ SearchProgress = Callable[[int, int], None]
 
 @contextmanager
 def searching(samples: int, *, quiet: bool = False) -> Iterator[SearchProgress | None]:
-    """Show a bar on standard error while schedules are drawn, if that is a terminal.
+    """Show a bar on standard error while schedules are drawn, if standard error is a terminal.
 
     Args:
         samples: Number of samples.

@@ -53,9 +53,9 @@ def run(
         "run": finished - compiled_at,
     }
     if as_json:
-        found = _as_dict(problem, kernel, arrays, outputs, seconds)
+        summary = _as_dict(problem, kernel, arrays, outputs, seconds)
         files = {"schedule_file": schedule_file and str(schedule_file), "output": output and str(output)}
-        print_json({**found, "checked_for": scheduled.target.name, **files})
+        print_json({**summary, "checked_for": scheduled.target.name, **files})
         return
     kernels = len(scheduled.schedule.kernels)
     click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} {origin_text(scheduled, schedule_file)}")

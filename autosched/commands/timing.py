@@ -56,7 +56,7 @@ def time_on_gpu(run: Callable[[], object]) -> CommandTiming:
 
 
 def time_copy_on_host(moved_bytes: int) -> CommandTiming:
-    """Time a copy on all CPUs with a total of this many bytes read and written."""
+    """Time a copy on all CPUs that reads and writes ``moved_bytes`` in total."""
     workers = available_cpus()
     source = np.ones(max(moved_bytes // 2, 1), np.uint8)
     target = np.zeros_like(source)
@@ -66,7 +66,7 @@ def time_copy_on_host(moved_bytes: int) -> CommandTiming:
 
 
 def time_copy_on_gpu(moved_bytes: int) -> CommandTiming:
-    """Time a copy on the current GPU with a total of this many bytes read and written."""
+    """Time a copy on the current GPU that reads and writes ``moved_bytes`` in total."""
     import cupy
 
     source = cupy.ones(max(moved_bytes // 2, 1), cupy.uint8)

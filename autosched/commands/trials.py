@@ -27,7 +27,7 @@ def how_text(scheduled: ScheduledPipeline) -> str:
 
 
 def print_trials(scheduled: ScheduledPipeline) -> None:
-    """Print predicted and measured times of the trials, or how to get them."""
+    """Print predicted and measured times of the trials, or the command that measures them."""
     if scheduled.trials is None:
         if scheduled.provenance is not None and scheduled.provenance.measured_s is not None:
             click.echo("the times of the schedules it was chosen from were not kept: --no-reuse measures them again")

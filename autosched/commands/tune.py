@@ -69,7 +69,7 @@ def tune(
 ) -> None:
     """Tune APP's schedule: every batch is searched for, compiled, compared, timed, and learned from.
 
-    What is measured is kept at once; an interrupted run goes on with --resume and measures nothing twice.
+    Results are stored at once; --resume continues an interrupted run without measuring anything twice.
     """
     check_writable(out, html)
     problem, _ = configure(app, inputs, sizes, params)

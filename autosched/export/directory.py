@@ -78,7 +78,7 @@ def _read_manifest(directory: Path) -> _Earlier | None:
             raise ValueError
         return _Earlier(str(document["name"]), files)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not what an export wrote: choose another directory, or remove it") from error
+        raise InputError(f"{path} is not a manifest of an export: choose another directory, or remove it") from error
 
 
 def _refuse_foreign(directory: Path, texts: Mapping[str, str], written: Mapping[str, str]) -> None:

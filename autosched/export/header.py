@@ -50,13 +50,13 @@ def _arguments(interface: Interface) -> list[str]:
     lines = []
     for a in interface.arrays:
         role = "output" if a.is_output else "input"
-        told = [f"{role} {_called(a)}: {shape_text(a)}{_NOTES.get(a.dtype.name, '')}"]
+        remarks = [f"{role} {_called(a)}: {shape_text(a)}{_NOTES.get(a.dtype.name, '')}"]
         if any(a.first):
             point = ", ".join(f"{d} = {n}" for d, n in zip(a.dims, a.first, strict=True))
-            told.append(f"its first element is the pipeline's point {point}")
+            remarks.append(f"its first element is the pipeline's point {point}")
         if a.alignment > 1:
-            told.append(f"its address is a multiple of {a.alignment} bytes")
-        lines.append("/* " + ";\n * ".join(told) + ". */")
+            remarks.append(f"its address is a multiple of {a.alignment} bytes")
+        lines.append("/* " + ";\n * ".join(remarks) + ". */")
         lines += [f"#define {a.macro}_EXTENT_{k} {n}" for k, n in enumerate(a.shape)]
         lines += [f"#define {a.macro}_COUNT ((size_t){a.count}u)", ""]
     for s in interface.scalars:

@@ -38,7 +38,7 @@ class BoundaryCondition:
 def boundary_condition(
     source: Source, kind: str, point: Sequence[Var], ranges: Mapping[str, tuple[ExprLike, ExprLike]]
 ) -> BoundaryCondition:
-    """Return where a boundary condition reads its source.
+    """Return the point at which a boundary condition reads its source.
 
     Args:
         source: The Func or Input.

@@ -76,7 +76,7 @@ def with_locations(document: Document, places: Sequence[Sequence[SourceLocation 
 
 
 def _reduced(pipeline: Pipeline) -> tuple[Callable[..., Pipeline], tuple[object, ...]]:
-    """Return how a pipeline is pickled: as flat data, since pickling nested nodes recurses to their depth."""
+    """Return the pickled form of a pipeline: flat data, since pickling nested nodes recurses to their depth."""
     places = [(f.location, *(d.location for d in f.definitions)) for f in pipeline.funcs]
     return with_locations, (to_data(pipeline), places)
 

@@ -147,7 +147,7 @@ Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | Vect
 
 
 class LoopRole(Enum):
-    """How a loop is executed. MAINLOOP loops are serial and around thread nests: uniform over the block."""
+    """Execution of a loop. MAINLOOP loops are serial and enclose thread nests: uniform over the block."""
 
     BLOCK = "block"
     MAINLOOP = "stream"
@@ -365,10 +365,10 @@ class ScatterChoice:
 
 
 class Hint(Enum):
-    """What a C compiler must not do with the loop around a hint."""
+    """Transformation of the enclosing loop that a hint forbids to C compilers."""
 
     ONE_BY_ONE = "one by one"
-    """Unroll and jam it."""
+    """Unroll-and-jam."""
     CARRIES_DEPENDENCE = "carries dependence"
     """Decide its dependences by itself."""
 

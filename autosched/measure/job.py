@@ -17,7 +17,7 @@ from autosched.target import Target
 
 
 class Status(StrEnum):
-    """How the measurement of a candidate ended."""
+    """Outcome of the measurement of a candidate."""
 
     OK = "ok"
     ILLEGAL = "illegal"

@@ -1,4 +1,4 @@
-"""Measurement problems by a portable description, from which any process can bind them again."""
+"""Measurement problems as portable descriptions, which any process can bind."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ _OPEN: Mapping[str, Callable[[Mapping[str, Any]], OpenedProblem]] = {
     "pipeline": open_pipeline,
 }
 _ARGUMENTS: Mapping[str, type] = {"app": AppArguments, "random": RandomArguments, "pipeline": PipelineArguments}
-_KEPT_OPEN = 8
+_CACHED_PROBLEMS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A pipeline with concrete shapes and parameters, by description: app, random or serialised pipeline.
 
-    Made by `app`, `random`, `of` or `parse`. Equal problems have equal texts; a problem is hashed, compared, pickled
-    and stored as its text. Each process caches the last few bound pipelines.
+    Constructed by `app`, `random`, `of` or `parse`. Equal problems have equal texts; a problem is hashed, compared,
+    pickled and stored as its text. Each process caches the last few bound pipelines.
 
     Attributes:
         kind: ``app``, ``random`` or ``pipeline``.
@@ -102,11 +102,11 @@ class Problem:
         """
         top = parse(text, "this is no problem's text", InputError)
         given = top.mapping()
-        found = tuple(given[key].value if key in given else None for key in ("format", "version"))
-        if found != (FORMAT, VERSION):
+        header = tuple(given[key].value if key in given else None for key in ("format", "version"))
+        if header != (FORMAT, VERSION):
             raise InputError(
-                f"a problem of format {shortened(found[0])} version {shortened(found[1])} cannot be read, only version "
-                f"{VERSION}"
+                f"a problem of format {shortened(header[0])} version {shortened(header[1])} cannot be read, only "
+                f"version {VERSION}"
             )
         _, _, kind, arguments = top.fields("format", "version", "kind", "arguments")
         if kind.text() not in _OPEN:
@@ -168,7 +168,7 @@ def interleave_evenly(*kinds: Sequence[Problem]) -> list[Problem]:
     return [problem for _, problem in sorted(placed, key=lambda pair: pair[0])]
 
 
-@lru_cache(maxsize=_KEPT_OPEN)
+@lru_cache(maxsize=_CACHED_PROBLEMS)
 def _opened(problem: Problem) -> OpenedProblem:
     return _OPEN[problem.kind](json.loads(problem.arguments))
 

@@ -1,7 +1,7 @@
 """Loads and stores at computed indices, by slices if possible, else by gathers and scatters.
 
 An index is a NumPy scalar or an array with one axis per loop. An access is separable if each index varies along a loop
-of its own: an index that is an arithmetic progression becomes a slice, another one a 1-D take.
+of its own: an index that is an arithmetic progression becomes a slice, any other index a 1-D take.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _separate(shape: tuple[int, ...], origin: tuple[int, ...], indices: tuple[Va
 
 
 def _as_progression(vector: Array, size: int) -> int | slice | None:
-    """Return the position or slice of an arithmetic progression, None for another vector."""
+    """Return the position or slice of an arithmetic progression, None for any other vector."""
     n = len(vector)
     first, second, last = int(vector[0]), int(vector[1]), int(vector[-1])
     step = second - first

@@ -32,8 +32,8 @@ def bars_svg(bars: Sequence[Bar], label: str) -> Element:
 
 
 def _row(bar: Bar, top: float, longest: float) -> list[Element]:
-    known = math.isfinite(bar.seconds) and longest > 0
-    length = max(bar.seconds / longest * BAR_PX, 1.0) if known else 0.0
+    is_timed = math.isfinite(bar.seconds) and longest > 0
+    length = max(bar.seconds / longest * BAR_PX, 1.0) if is_timed else 0.0
     baseline = top + ROW_PX - 6
     return [
         element("text", text=bar.label, x=LABEL_PX - 8, y=baseline, text_anchor="end"),

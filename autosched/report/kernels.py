@@ -100,7 +100,7 @@ def kernel_facts(
         KernelFacts(
             number=k,
             name=", ".join(kernel.root_funcs),
-            members=_members(kernel),
+            members=_producers_by_level(kernel),
             inlined=tuple(i.func for i in kernel.inlined),
             info=info,
             occupancy=occupancy(scheduled.target, info),
@@ -118,8 +118,8 @@ def kernel_facts(
     ]
 
 
-def _members(kernel: Kernel) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _producers_by_level(kernel: Kernel) -> dict[str, list[str]]:
+    producers: dict[str, list[str]] = {}
     for m in sorted(kernel.fused, key=lambda m: m.at.level):
-        found.setdefault(WHERE.get(m.at.level, m.at.level.name), []).append(m.func)
-    return found
+        producers.setdefault(WHERE.get(m.at.level, m.at.level.name), []).append(m.func)
+    return producers

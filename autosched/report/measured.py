@@ -47,7 +47,7 @@ class Measured:
         """Refuse invalid times."""
         for seconds in (self.seconds, *(self.kernel_seconds or ())):
             if not math.isfinite(seconds) or seconds < 0:
-                raise InputError(f"{seconds} s is no measured time; leave out what was not measured")
+                raise InputError(f"{seconds} s is no measured time; leave out times that were not measured")
 
     @property
     def is_simulated(self) -> bool:

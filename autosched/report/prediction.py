@@ -101,14 +101,15 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
     stepped = scaling_for(featurizer.bound, kernel) is not None
     if not stepped and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
-    known = evaluated(featurizer, kernel)
+    evaluation = evaluated(featurizer, kernel)
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
-        times = known.seconds(model) / float(model.cost(known.found)[0])  # the features of a scan are those of one step
-        parts = {name: float(part[0]) * times for name, part in model.parts(known.found).items()}
-    stages = [*map(str, known.model.rows), *known.model.inlined]
-    rows = {n: dict(zip(NAMES, known.found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
-    return KernelPrediction(known.seconds(model), parts, rows)
+        # the features of a scan are those of one step
+        times = evaluation.seconds(model) / float(model.cost(evaluation.found)[0])
+        parts = {name: float(part[0]) * times for name, part in model.parts(evaluation.found).items()}
+    stages = [*map(str, evaluation.model.rows), *evaluation.model.inlined]
+    rows = {n: dict(zip(NAMES, evaluation.found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
+    return KernelPrediction(evaluation.seconds(model), parts, rows)
 
 
 def _labels(model: CostModel, source: str) -> str:

@@ -24,9 +24,7 @@ def how_found(scheduled: Scheduled) -> str:
         return "without a search: written by hand or read from a file"
     if result is not None:
         if result.counts.kernels:
-            parts.append(
-                f"{result.counts.kernels} kernels costed, {result.counts.hit_rate:.0%} of those asked for known"
-            )
+            parts.append(f"{result.counts.kernels} kernels costed, cache hit rate {result.counts.hit_rate:.0%}")
         if result.cut_short:
             parts.append("cut short by its time budget")
     note = origin.note if origin is not None else result.note if result is not None else ""

@@ -48,7 +48,7 @@ class Check:
         name: The compiler, package or device.
         ok: Whether it can be used.
         detail: Version and properties, or the reason of the failure.
-        remedy: One sentence on how to get it; empty if `ok`.
+        remedy: One sentence with the way out; empty if `ok`.
     """
 
     name: str
@@ -59,15 +59,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """A probe of the machine: `ask` returns details or raises."""
+    """A probe of the machine: `probe` returns details or raises."""
 
     name: str
-    ask: Callable[[], str]
+    probe: Callable[[], str]
     remedy: str
 
     def run(self) -> Check:
         try:
-            return Check(self.name, True, self.ask(), "")
+            return Check(self.name, True, self.probe(), "")
         except Exception as error:  # every failure is part of the report
             lines = str(error).strip().splitlines()
             kind = "" if isinstance(error, AutoschedError) else f"{type(error).__name__}: "

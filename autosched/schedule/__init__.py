@@ -1,1 +1,1 @@
-"""Schedules: how a pipeline is cut into kernels and how each kernel's loops run."""
+"""Schedules: partition of a pipeline into kernels, and execution of each kernel's loops."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 MAX_VECTOR_STEP = 4
 """Largest step in elements between neighbouring lanes for which a lane loop is vectorised with ``omp simd``."""
 SCATTERED_BYTES = 4
-"""Bytes of the smallest elements for which loops with scatter stores are vectorised; processors scatter no others."""
+"""Least element bytes of vectorised loops with scatter stores; smaller elements have no scatter instruction."""
 
 STRIP_LANES = (128, 64, 32)
 """Lanes of a strip, longest first: eight, four or two vectors of AVX-512. The longest whose sums fit is used."""

@@ -53,7 +53,7 @@ SHARED_LEVELS = (Level.BLOCK, Level.MAINLOOP)
 
 
 class LoopKind(Enum):
-    """How a loop runs: on blocks, on threads, or serially in one thread."""
+    """Execution of a loop: on blocks, on threads, or serially in one thread."""
 
     BLOCK = "block"
     THREAD = "thread"

@@ -1,4 +1,4 @@
-"""Access patterns of many threads as rows of one table, and the accesses that they enumerate."""
+"""Access patterns of many threads as rows of one table, and their enumerated accesses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosched.featurize.regions.nest_arrays import Bools, Ints
 from autosched.featurize.tables.growable_table import GrowableArray
 from autosched.featurize.tables.unique import unique_rows
 
-EVER = 1 << 40
+UNLIMITED = 1 << 40
 """More iterations than any loop has."""
 
 
@@ -64,10 +64,10 @@ class AccessPatternBatch:
         change: ``int64[N, J, Q]``, change of each index per step.
         base: ``int64[N, Q]``, contribution of the loops to each index at the lowest point.
         limits: ``int64[N, J, C]``, iterations of the last active thread of each dimension.
-        rolled: ``bool[N, J]``, which loops stay loops in compiled code; their iterations share no loads.
+        rolled: ``bool[N, J]``, loops that are not unrolled in compiled code; their iterations share no loads.
         isolated: ``int64[N]``, the nest if one of its own loops is rolled, so that other nests share no loads with it;
             otherwise -1.
-        skipped: ``bool[N, J]``, which loops are not enumerated: reductions too long to be unrolled.
+        skipped: ``bool[N, J]``, loops that are not enumerated: reductions too long to be unrolled.
     """
 
     tables: Ints
@@ -87,21 +87,21 @@ class AccessPatternBatch:
         """Return the patterns of nests.
 
         Args:
-            tables: ``int64[N]``.
-            rows: Of all tables.
+            tables: ``int64[N]``, offset tables.
+            rows: Constants and reductions of all tables.
             loops: ``int64[N, L, 1 + 2 D]``, loops that enclose the nests (see `NestArrays`).
             factors: ``int64[N, Q, D]``, coefficients of the nests' dimensions.
             serial: ``int64[N, D]``, points of a thread.
             limits: ``int64[N, C, D]``, points of the last active threads.
-            rolled: ``bool[N, J]``, which loops stay loops.
+            rolled: ``bool[N, J]``, loops that are not unrolled.
             nest: ``int64[N]``, the nests.
-            skipped: ``bool[N, J]``, which loops are not enumerated.
+            skipped: ``bool[N, J]``, loops that are not enumerated.
         """
         n, _, d = factors.shape
         terms = rows.reductions.rows[tables]
-        own = factors.transpose(0, 2, 1)
-        change = [np.matmul(loops[:, :, 1 : 1 + d], own), terms[:, :, 2:], own]
-        last = [loops[:, :, 1 + d :] + 1, np.full((n, MOST_REDUCTIONS, d), EVER), limits.transpose(0, 2, 1)]
+        point_change = factors.transpose(0, 2, 1)
+        change = [np.matmul(loops[:, :, 1 : 1 + d], point_change), terms[:, :, 2:], point_change]
+        last = [loops[:, :, 1 + d :] + 1, np.full((n, MOST_REDUCTIONS, d), UNLIMITED), limits.transpose(0, 2, 1)]
         return cls(
             tables,
             np.concatenate([loops[:, :, 0] + 1, terms[:, :, 0], serial], axis=1),
@@ -127,17 +127,17 @@ class AccessPatternBatch:
 
     @property
     def moving(self) -> Bools:
-        """Which loops move an index, ``bool[N, J]``."""
+        """Loops that move an index, ``bool[N, J]``."""
         return np.asarray((self.extents > 1) & (self.change != 0).any(axis=2))
 
     def enumerate(
         self, rows: AccessTableRows, repeated: Bools, merged: Bools, folded: Bools, steps: Ints
     ) -> AccessPoints:
-        """Return the accesses at every iteration of some loops, at the first iteration of all others.
+        """Return the accesses at every iteration of the ``repeated`` loops and the first iteration of all other loops.
 
         Args:
-            rows: Of all tables.
-            repeated: ``bool[N, J]``, which loops.
+            rows: Constants and reductions of all tables.
+            repeated: ``bool[N, J]``, loops to enumerate.
             merged: ``bool[N]``, patterns whose equal accesses are merged between loops, to keep tables small.
             folded: ``bool[N]``, patterns of which only the byte in a sector counts; it becomes the first index.
             steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
@@ -194,7 +194,7 @@ class AccessPoints:
             extents: ``int64[N]``, its iterations.
             change: ``int64[N, Q]``, change of each index per step.
             limits: ``int64[N, C]``, iterations of the last active threads.
-            rolled: ``bool[N]``, whether it stays a loop.
+            rolled: ``bool[N]``, whether the loop is not unrolled.
         """
         each = extents[self.owner]
         row = np.repeat(np.arange(len(each)), each)

@@ -1,7 +1,7 @@
 """The accesses of one thread for every group of a batch: from the cache, or enumerated once.
 
-Groups with equal keys have equal accesses (`AccessEnumerator.numbers`). Most missing groups are enumerated together by
-`unrolled_entries`; the others one by one by `OffsetTable.entries`.
+Groups with equal keys have equal accesses (`AccessEnumerator.numbers`). Most missing groups are enumerated in batches
+by `unrolled_entries`, and further ones singly by `OffsetTable.entries`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class AccessEnumerator:
         keys = hash_rows(columns, KEY_COLUMNS)
         later, earlier = pairs.later, pairs.earlier
         with np.errstate(over="ignore"):
-            same_nest = readers[earlier] == readers[later]  # the loops of one nest stay loops together
+            same_nest = readers[earlier] == readers[later]  # accesses of one nest share its rolled loops
             flags = np.stack([pairs.comparable, same_nest], axis=1).astype(np.int64)
             pair_columns = [nest[earlier][:, None], kinds["table"][earlier][:, None], pairs.shift, flags]
             np.add.at(keys, later, hash_rows(pair_columns, PAIR_COLUMNS) * hash_coefficients(pairs.slot))

@@ -28,7 +28,7 @@ def coalesced_accesses(threads: Ints | Bools, start: Ints, itemsize: int, aligne
     """Return the vector accesses of the elements at some addresses.
 
     Args:
-        threads: ``[E, C]``; only elements with equal rows are coalesced: the same threads access them together.
+        threads: ``[E, C]``; only elements with equal rows are coalesced: the same threads access them.
         start: ``int64[E]``, distinct byte addresses relative to the first access.
         itemsize: Bytes of an element.
         aligned: See `aligned_bytes`.

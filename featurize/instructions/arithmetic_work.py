@@ -20,7 +20,7 @@ UNITS = 4
 _CALL_WEIGHT = {"floor": 1, "ceil": 1, "trunc": 1, "round": 1, "hash_u32": 8}
 _SPECIAL_WEIGHT = 4
 """Instructions of a division or an elementary function, those of the special function unit included."""
-_OF_LOAD, _OF_POINT, _OF_DATA = 2, 2, 5
+_LOAD_STATEMENTS, _POINT_STATEMENTS, _DATA_INDEX_STATEMENTS = 2, 2, 5
 """Statements of generated code: value and name of each load; index and store of each point; conversion and clamp of an
 index that depends on data."""
 
@@ -35,8 +35,8 @@ def code_size(operations: Sequence[float], reached: StageAccesses) -> int:
     *usual, special = (int(n) for n in operations)
     loads = sum(len(group.offsets) for group in reached.loads)
     by_data = sum(group.by_data for group in (*reached.loads, *reached.stores))
-    arithmetic = sum(usual) + special // _SPECIAL_WEIGHT + _OF_DATA * by_data
-    return arithmetic + len(reached.loads) + _OF_LOAD * loads + _OF_POINT
+    arithmetic = sum(usual) + special // _SPECIAL_WEIGHT + _DATA_INDEX_STATEMENTS * by_data
+    return arithmetic + len(reached.loads) + _LOAD_STATEMENTS * loads + _POINT_STATEMENTS
 
 
 @dataclass
@@ -60,8 +60,8 @@ class WorkTable:
     def integer_instructions(self, stage: BoundStage, calls: Mapping[str, int]) -> tuple[int, int]:
         """Return a GPU's integer instructions of one evaluation, without those of indices.
 
-        Comparisons, selects, conversions and parts of floating-point functions count. A product that a sum takes in is
-        part of the sum's instruction. Conversions between integers of up to 32 bits are free.
+        Comparisons, selects, conversions and parts of floating-point functions count. A product and the sum that reads
+        it are one instruction. Conversions between integers of up to 32 bits are free.
 
         Returns:
             Instructions of all code, and of boundary code only.

@@ -1,9 +1,9 @@
 """Share of blocks that run boundary code, and the guards of that code.
 
 `autosched.lower.passes.partition_interior` partitions the grid exactly, for one schedule. This estimate is made by
-dimension, from the grid and the domain, as if blocks divided dimensions of the same name alike. Boundary blocks are two
-in each dimension with a clamped index, the last one where tiles do not fill the domain, and all where block boundaries
-cut aligned groups.
+dimension, from the grid and the domain, as if blocks divided dimensions of the same name equally. Boundary blocks are
+two in each dimension with a clamped index, the last one where tiles do not fill the domain, and all where block
+boundaries cut aligned groups.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ FEW_BLOCKS = 5
 """Blocks that are always sampled: the middle, the one after it, the first, the last, and the first from which tiles
 move linearly. That is the second block where aligned tiles are cut off at the beginning of the domain."""
 PARTS = 8
-"""Parts of each grid dimension at whose ends further blocks are sampled."""
+"""Number of parts of each grid dimension; blocks at their ends are sampled as well."""
 
 
 class BlockLocation(NamedTuple):
@@ -39,7 +39,7 @@ class BlockLocation(NamedTuple):
         stages: The root stages.
         func: The Func.
         inside: Funcs between the root and the Func.
-        grouped: Alignment of the Funcs with aligned tiles among these.
+        grouped: Alignment of ``func`` and of the Funcs ``inside``, where their tiles are aligned.
     """
 
     stages: tuple[StageId, ...]
@@ -57,9 +57,9 @@ class ThreadLocation(NamedTuple):
         dims: Dimensions of the host.
         inside: Funcs between the host and the Func.
         outer: Loops that enclose the host inside the thread.
-        outer_reduces: Which of these are reductions.
+        outer_reduces: Whether each outer loop is a reduction.
         names: Loops that enclose the Func inside the thread: ``outer``, then loops of the host.
-        reduces: Which of these are reductions.
+        reduces: Whether each of ``names`` is a reduction.
     """
 
     spot: ComputeLocation
@@ -109,7 +109,7 @@ class RequiredRegions:
         return inside & self.bound.consumers[func]
 
     def block(self, structure: KernelSketch, func: str, inside: frozenset[str]) -> int:
-        """Return the number of a Func's location in a block, with regions passed on by Funcs ``inside``."""
+        """Return the number of a Func's location in a block, with regions propagated by Funcs ``inside``."""
         between = self.funcs_between(func, inside)
         grouped = []
         for spot in structure.spots:
@@ -128,20 +128,20 @@ class RequiredRegions:
             spot: Its location in the sketch.
             level: Level of the host.
             dims: Dimensions of the host.
-            inside: Funcs that pass on their own regions.
-            around: Number of the host's own location if that is in a thread, otherwise -1.
+            inside: Funcs that propagate their regions.
+            around: Number of the host's location if that is in a thread, otherwise -1.
         """
         outer = self.places[around] if around >= 0 else None
         names, reduces = (outer.names, outer.reduces) if isinstance(outer, ThreadLocation) else ((), ())
         host, points = spot.host, dims[: spot.enclosing]
         stage = self.bound.stage(*host)
         reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if spot.in_terms else []
-        own = tuple((host, d) for d in (*reductions, *points))
+        host_loops = tuple((host, d) for d in (*reductions, *points))
         flags = (*(True for _ in reductions), *(False for _ in points))
         between = self.funcs_between(spot.func, inside)
         spot = spot._replace(aligned=None, storage=())
         return self._numbered(
-            ThreadLocation(spot, level, dims, between, names, reduces, (*names, *own), (*reduces, *flags))
+            ThreadLocation(spot, level, dims, between, names, reduces, (*names, *host_loops), (*reduces, *flags))
         )
 
     def layout(self, place: int) -> int:
@@ -149,11 +149,11 @@ class RequiredRegions:
         return self._layouts.setdefault(self.thread_loops(place), len(self._layouts) + 1)
 
     def reduces(self, layouts: Ints, loops: int) -> Bools:
-        """Return which enclosing loops are reductions, ``bool[R, loops]``, from numbers of `layout`."""
+        """Return whether each enclosing loop is a reduction, ``bool[R, loops]``, from numbers of `layout`."""
         flags = np.zeros((len(self._layouts) + 1, loops), bool)
         for (_, reduces), number in self._layouts.items():
-            few = reduces[:loops]
-            flags[number, : len(few)] = few
+            shown = reduces[:loops]
+            flags[number, : len(shown)] = shown
         return flags[layouts]
 
     def counts(self, layouts: Ints) -> Ints:
@@ -168,7 +168,7 @@ class RequiredRegions:
         return len(self.thread_loops(place)[0])
 
     def thread_loops(self, place: int) -> tuple[tuple[tuple[StageId, str], ...], tuple[bool, ...]]:
-        """Return the names of the loops that enclose a thread-level producer, and which are reductions."""
+        """Return the names of the loops that enclose a thread-level producer, and whether each is a reduction."""
         location = self.places[place]
         return (location.names, location.reduces) if isinstance(location, ThreadLocation) else ((), ())
 
@@ -181,7 +181,7 @@ class RequiredRegions:
 
         Returns:
             ``int64[N, D]`` each: points that suffice for any block, lowest point and points of the middle block, and
-            the distance from block to block, 1 if that is not the same for all.
+            the distance from block to block, 1 if that distance varies.
         """
         rows = self._cached_rows(
             hash_rows([places[:, None], tile]), places, lambda which, p: self._add_blocks(p, tile[which])
@@ -231,9 +231,9 @@ class RequiredRegions:
         rows[:, 1] = 0
         rows[:, 3] = 0
         if d:
-            few = len(samples)
+            shape = len(samples), n, d
             low, high = (
-                np.stack([np.broadcast_to(ends[k], few * n) for ends in region], axis=1).reshape(few, n, d)
+                np.stack([np.broadcast_to(ends[k], shape[0] * n) for ends in region], axis=1).reshape(shape)
                 for k in (0, 1)
             )
             points = high - low + 1
@@ -264,22 +264,22 @@ class RequiredRegions:
     def _sampled_blocks(self, place: BlockLocation, tile: Ints, count: Ints, sizes: Ints, lows: Ints) -> list[Ints]:
         """Return sampled blocks, ``int64[N, dims]`` each: `FEW_BLOCKS`, then some along each dimension.
 
-        The largest region may be in no middle and no end block: where several dimensions move one dimension of the
-        producer, as in ``source[x + dx]``, where floor divisions round tiles differently, or where clamps act in the
-        middle. Aligned tiles extend beyond their block, so that they may cross a multiple of a divisor that it does
+        The largest region need not be in a middle or end block: several dimensions may move one dimension of the
+        producer, as in ``source[x + dx]``, floor divisions may round tiles differently, and clamps may act in the
+        middle. Aligned tiles extend beyond their block, so they may cross a multiple of a divisor that the block does
         not cross.
         """
         middle, last = middle_block(count), count - 1
-        few = [middle, np.minimum(middle + 1, last), np.zeros_like(count), last, _start(place, count)]
+        blocks = [middle, np.minimum(middle + 1, last), np.zeros_like(count), last, _start(place, count)]
         divisors = self._divisors(place)
         for k in range(count.shape[1]):
             here = np.arange(count.shape[1]) == k
-            few += [np.where(here, last * part // PARTS, middle) for part in range(PARTS + 1)]
+            blocks += [np.where(here, last * part // PARTS, middle) for part in range(PARTS + 1)]
             for divisor in divisors:
                 multiple = -(-(lows + sizes // 2) // divisor) * divisor
                 for point in (multiple - 1, multiple):
-                    few.append(np.where(here, np.clip((point - lows) // tile, 0, last), middle))
-        return few
+                    blocks.append(np.where(here, np.clip((point - lows) // tile, 0, last), middle))
+        return blocks
 
     def _divisors(self, place: BlockLocation) -> list[int]:
         """Return the divisors in indices between the root and a Func with aligned tiles; none without such tiles."""
@@ -301,10 +301,11 @@ class RequiredRegions:
         """
         key = hash_rows([places[:, None], *rows.thread_columns(hosts)])
         cached = self._cached_rows(key, places, lambda which, p: self._add_threads(p, rows, hosts[which]))
-        t = {name: g.rows[cached] for name, g in self._threads.items()}
+        columns = {name: g.rows[cached] for name, g in self._threads.items()}
         return ThreadRegions(
-            t["low"], t["onward"], t["extents"], t["step"], t["limits"], t["linear"] > 0, self._loops.rows[cached]
-        )
+            columns["low"], columns["onward"], columns["extents"], columns["step"], columns["limits"],
+            columns["linear"] > 0, self._loops.rows[cached],
+        )  # fmt: skip
 
     def _add_threads(self, place: BlockLocation | ThreadLocation, rows: NestArrays, hosts: Ints) -> int:
         assert isinstance(place, ThreadLocation)

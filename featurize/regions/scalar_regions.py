@@ -1,8 +1,7 @@
 """Required regions of one kernel in plain integers, faster than the arrays of a batch.
 
-The exact plan of a kernel (`autosched.schedule.planner`) covers all blocks, but takes the loops of its producers as
-given. They come from the regions of the middle block here; `kernel_from_sketch` widens them where the plan requires
-more.
+The exact plan of a kernel (`autosched.schedule.planner`) covers all blocks, but needs the loops of its producers. These
+loops follow from the regions of the middle block; `kernel_from_sketch` widens them where the plan requires more.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ def points_per_block(model: SketchFeaturizer, params: NDArray[np.int64]) -> dict
         params: ``int64[columns]``.
 
     Returns:
-        By Func, points in each of its dimensions; 1 in those that no stage of it has a loop over.
+        By Func, points in each of its dimensions; 1 in dimensions without a loop.
     """
     return _MiddleBlock(model, params).run()
 
 
 class _MiddleBlock:
-    """Infers the regions of producers one by one, hosts before the producers inside them."""
+    """Region inference of producers one by one, hosts before the producers inside them."""
 
     def __init__(self, model: SketchFeaturizer, params: NDArray[np.int64]) -> None:
         self.bound, self.structure, self.layout = model.bound, model.structure, model.layout
@@ -48,14 +47,14 @@ class _MiddleBlock:
 
     def run(self) -> dict[str, Points]:
         spots = self.structure.spots
-        members = frozenset(s.func for s in spots) | self.structure.inlined
+        fused = frozenset(s.func for s in spots) | self.structure.inlined
         in_threads = frozenset(s.func for s in spots if s.level is Level.THREAD) | self.structure.inlined
         roots = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.structure.stages]
         grouped = {s.func: self._groups(s) for s in spots if s.aligned is not None and s.level is Level.BLOCK}
         points: dict[str, Points] = {}
         for spot in spots:
             if spot.level is Level.BLOCK:
-                region = demanded_region(self.bound, roots, spot.func, members, grouped)
+                region = demanded_region(self.bound, roots, spot.func, fused, grouped)
                 points[spot.func] = self._placed(spot, region, self.params[self.layout.threads_of(spot.func)].tolist())
         for spot in reversed(spots):
             if spot.level is Level.THREAD:

@@ -31,11 +31,11 @@ class KernelTables:
         nests: ``int64[K]``, rows of `DescriptorTables.nests`, in the order of the rows of features.
         hosts: ``int64[K]``, the nest that encloses each thread-level producer; other nests themselves.
         columns: ``int64[K]``, first parameter column of the threads of block-level producers.
-        points: ``int64[K]``, first parameter column of the points of their threads, which searches leave out.
-        width: Parameter columns, these included.
+        points: ``int64[K]``, first column of their points per thread, which searches leave out.
+        width: Number of parameter columns, ``points`` included.
         demands: ``int64[K]``, location of each fused producer in `RequiredRegions`, -1 for roots.
         rounds: ``int64[K]``, nesting depth of thread-level producers.
-        grid: ``int64[K, D]``, the root's dimension with the name of each of a nest's, -1 if there is none.
+        grid: ``int64[K, D]``, for each dimension of a nest the root's dimension of the same name, -1 if there is none.
         groups_of: ``int64[K]``, points of the aligned groups along a producer's rows, 0 without alignment.
         aligned: Whether there is an aligned producer.
         stored: ``int64[K]``, 1 for producers that are materialised.
@@ -44,7 +44,7 @@ class KernelTables:
         accesses: ``int64[A]``, rows of `DescriptorTables.access`, nest by nest.
         readers: ``int64[A]``, the nest of each access.
         sources: ``int64[A]``, the nest that computes the accessed array, -1 if it is outside the kernel.
-        groups: Nest, accesses, and whether they store.
+        groups: Nest, access group, and whether the group stores, for each access.
         where: Location of each nest in `DescriptorTables.places`.
         pairs: ``int64[P, 3]``: an access, an earlier one by the same threads, and the number of its earlier pairs.
         buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
@@ -78,7 +78,7 @@ class KernelTables:
 
 @dataclass(frozen=True)
 class _AccessColumns:
-    """Access columns of `KernelTables` while they are filled."""
+    """Access columns of `KernelTables` under construction."""
 
     rows: list[int] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
@@ -106,7 +106,7 @@ class KernelTableBuilder:
         self._inlined_funcs: dict[str, tuple[int, int, int]] = {}
 
     def plan(self, structure: KernelSketch, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
-        """Return the tables of a sketch; sketches that differ only in Funcs not placed yet share most of them."""
+        """Return the tables of a sketch; sketches that differ only in undecided Funcs share most of them."""
         base = self._cache.get(facts)
         if base is None:
             base = self._cache[facts] = self._build(facts, layout)
@@ -173,14 +173,14 @@ class KernelTableBuilder:
         s = facts.structure
         columns = _AccessColumns()
         for k, stage in enumerate(facts.rows):
-            reached = facts.accesses[stage]
-            for group, store in [(g, False) for g in reached.loads] + [(g, True) for g in reached.stores]:
-                own = group.source == stage.func
+            accesses = facts.accesses[stage]
+            for group, store in [(g, False) for g in accesses.loads] + [(g, True) for g in accesses.stores]:
+                is_result = group.source == stage.func
                 spot = s.spot(group.source)
-                memory = OWN_MEMORY[levels[k] if own else ROOT if spot is None else LEVELS[spot.level]]
+                memory = OWN_MEMORY[levels[k] if is_result else ROOT if spot is None else LEVELS[spot.level]]
                 row = self.kinds.accesses_at(where[k], group, store, memory, placed=True)
                 columns.add(row, first.get(group.source, -1), (k, group, store))
-                if store and own and spot is not None and spot.stored:
+                if store and is_result and spot is not None and spot.stored:
                     row = self.kinds.accesses_at(where[k], group, store, GLOBAL, placed=True)
                     columns.add(row, -1, (k, group, store))
         return columns
@@ -212,7 +212,7 @@ class KernelTableBuilder:
         return hosts, demands, rounds
 
     def _grid(self, facts: SketchAnalysis) -> Ints:
-        """Return the root's dimension with the name of each of a nest's, ``int64[K, D]``; -1 if there is none."""
+        """Return `KernelTables.grid`."""
         grid = np.full((len(facts.rows), self.kinds.dims), -1, np.int64)
         root = facts.dims[0]
         for k, dims in enumerate(facts.dims):

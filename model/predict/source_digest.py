@@ -19,7 +19,7 @@ ROOTS = ("autosched.model.data.features", "autosched.model.predict.analytical_pr
 def features_digest() -> str:
     """Return a hexadecimal hash of all sources that determine features or analytical times.
 
-    A version number that people must raise can be forgotten, which would mix old and new features in training data.
+    A manual version number could be forgotten, which would mix old and new features in training data.
     Recomputing features after an irrelevant change costs minutes.
     """
     return digest_of(sources().values())

@@ -1,4 +1,4 @@
-"""Padding that is a stage of its own."""
+"""Padding as a separate stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages across channels: convolutions over all of them, mixes at one point, concatenation."""
+"""Stages over channels: convolutions of all channels, mixes at one point, concatenation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autosched.random_pipelines.weights import bias_for, weighted, weights_for
 from autosched.random_pipelines.window import window
 
 MAX_MIXED = 4
-"""Channels of a mix with coefficients that are written out."""
+"""Most channels of a mix with constant coefficients."""
 
 
 @kind("conv_channels", activation=0.7)
@@ -49,7 +49,7 @@ def conv_channels(g: Graph) -> Tensor | None:
 
 @kind("channel_mix", activation=0.4)
 def channel_mix(g: Graph) -> Tensor | None:
-    """New channels at each point from the old ones there: a colour matrix, gray, or a 1x1 convolution."""
+    """Channels mixed at each point: a colour matrix, gray, or a 1x1 convolution."""
     t = g.pick(lambda t: "c" in t.dims and t["c"] > 1 and len(t.dims) > 1 and g.fits(t.shape, terms=t["c"]))
     if t is None:
         return None
@@ -71,7 +71,7 @@ def _gray(g: Graph, t: Tensor) -> Tensor:
 
 
 def _colour_matrix(g: Graph, t: Tensor) -> Tensor:
-    """Return as many channels as before, each with coefficients of its own, chosen by the channel's number."""
+    """Return the same number of channels, with coefficients selected by the output channel."""
     rows = [
         unrolled([times(as_float(t.at({"c": k})), g.draw.coefficient()) for k in range(t["c"])], "sum")
         for _ in range(t["c"])
@@ -85,13 +85,13 @@ def _colour_matrix(g: Graph, t: Tensor) -> Tensor:
 
 @kind("concatenate", conv_channels=0.3, channel_mix=0.3)
 def concatenate(g: Graph) -> Tensor | None:
-    """Two tensors one after the other along a dimension, mostly channels, as where a skip connection ends."""
+    """Concatenation of two tensors along a dimension, mostly channels, as at the end of a skip connection."""
     a = g.pick(lambda t: len(t.dims) > 1 and g.fits(t.shape))
     if a is None:
         return None
     dim = "c" if "c" in a.dims else g.draw.pick(a.dims)
-    alike = with_extent(a.extents, dim, 0)
-    b = g.pick(lambda t: t is not a and t.dims == a.dims and with_extent(t.extents, dim, 0) == alike)
+    common = with_extent(a.extents, dim, 0)
+    b = g.pick(lambda t: t is not a and t.dims == a.dims and with_extent(t.extents, dim, 0) == common)
     if b is None:
         return None
     shape = with_extent(a.extents, dim, a[dim] + b[dim])

@@ -1,4 +1,4 @@
-"""Linear filters of each channel: along one dimension, one after the other, in two dimensions, with learned weights."""
+"""Linear filters of each channel: one-dimensional, separable, two-dimensional, with learned weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosched.random_pipelines.window import StencilWindow, window
 
 BINOMIALS = ((1, 2, 1), (1, 4, 6, 4, 1), (1, 3, 3, 1), (1, 6, 15, 20, 15, 6, 1))
 MAX_UNROLLED = 9
-"""Taps along one dimension that are written out; more are a reduction."""
+"""Most taps along one dimension of an unrolled sum; more are a reduction."""
 LAPLACIAN: dict[tuple[int, ...], float] = {(0, 1): 1.0, (1, 0): 1.0, (1, 2): 1.0, (2, 1): 1.0, (1, 1): -4.0}
 
 
@@ -43,7 +43,7 @@ def conv1d(g: Graph) -> Tensor | None:
 
 @kind("separable")
 def separable(g: Graph) -> Tensor | None:
-    """The same filter along two or three dimensions, one after the other."""
+    """A separable filter: the same one along two or three dimensions in turn."""
     t = g.pick(lambda t: sum(t[d] > 4 for d in t.spatial) >= 2 and g.fits(t.shape, terms=15))
     if t is None:
         return None
@@ -62,7 +62,7 @@ def separable(g: Graph) -> Tensor | None:
 
 @kind("conv2d", activation=0.4)
 def conv2d(g: Graph) -> Tensor | None:
-    """A two-dimensional filter that is not separable: a few coefficients written out, or an array of weights."""
+    """A two-dimensional filter that is not separable: a few constant coefficients, or an array of weights."""
     t = g.pick(lambda t: sum(t[d] > 2 for d in t.spatial) >= 2 and g.fits(t.shape, terms=81))
     if t is None:
         return None
@@ -84,7 +84,7 @@ def conv2d(g: Graph) -> Tensor | None:
 
 @kind("depthwise", activation=0.5, channel_mix=0.3)
 def depthwise(g: Graph) -> Tensor | None:
-    """A two-dimensional filter with weights of its own for each channel."""
+    """A depthwise convolution: a two-dimensional filter with weights per channel."""
     t = g.pick(lambda t: "c" in t.dims and sum(t[d] > 2 for d in t.spatial) >= 2 and g.fits(t.shape, terms=25))
     if t is None:
         return None
@@ -96,7 +96,7 @@ def depthwise(g: Graph) -> Tensor | None:
 
 
 def _weighted(g: Graph, w: StencilWindow, table: dict[tuple[int, ...], float]) -> Value:
-    """Return a weighted sum of neighbours, written out; integers stay integers where all weights are."""
+    """Return an unrolled weighted sum of neighbours; integers stay integers if all weights are integers."""
     terms = []
     for tap, weight in table.items():
         value = numeric(w.at(dict(zip(w.taps, tap, strict=True))))
@@ -107,7 +107,7 @@ def _weighted(g: Graph, w: StencilWindow, table: dict[tuple[int, ...], float]) -
 
 
 def _learned(g: Graph, name: str, w: StencilWindow, kept: Sequence[str]) -> Tensor:
-    """Add the filter of a window by an array of weights, which also differ along the kept dimensions."""
+    """Add the filter of a window by an array of weights, which vary along the kept dimensions too."""
     r = RDom("k", **w.taps)
     loops = {d: getattr(r, d) for d in w.taps}
     dims = [*kept, *(f"k{d}" for d in w.taps)]

@@ -1,4 +1,4 @@
-"""Differences of neighbours: gradients, steps of a simulation in time, matching of two images."""
+"""Differences of neighbours: gradients, time steps of a simulation, matching of two images."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gradient(g: Graph) -> Tensor | None:
 
 @kind("time_step", time_step=0.4)
 def time_step(g: Graph) -> Tensor | None:
-    """One or several explicit steps of diffusion, or of a wave with the state before."""
+    """One or several explicit steps of diffusion, or of a wave with the previous state."""
     t = g.pick(lambda t: len(t.spatial) > 1 and t.dtype.kind != "b" and g.fits(t.shape, terms=7 * MOST_STEPS))
     if t is None:
         return None

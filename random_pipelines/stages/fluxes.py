@@ -18,20 +18,20 @@ DIFFERENCES: Mapping[int, tuple[float, ...]] = {
     3: (0.75, -0.15, 1 / 60),
     4: (0.8, -0.2, 0.038, -0.0035),
 }
-"""Weights of central differences by how many points they reach to either side."""
+"""Weights of central differences by their radius in points."""
 MOST_FIELDS, MOST_UNKNOWNS = 5, 3
 MOST_TERMS = 4
 """Products for each unknown."""
 ALIKE = 0.5
-"""Probability that a field is sought among the tensors of the same extents, rather than a new input."""
+"""Probability that a field is a tensor of the same extents rather than a new input."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A tensor that is read around each point.
+    """A tensor with the origin of its reads.
 
     Attributes:
-        tensor: Where its values are.
+        tensor: The tensor.
         first: Index of the point in each dimension, relative to the Var.
     """
 

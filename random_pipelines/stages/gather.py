@@ -1,4 +1,4 @@
-"""Reads at places that data decide: lookup tables, gathers, embeddings."""
+"""Reads at data-dependent indices: lookup tables, gathers, embeddings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from autosched.random_pipelines.registry import kind
 from autosched.random_pipelines.tensor import Tensor, Value
 
 NEW_INDEX = 0.35
-"""Probability that the indices are an input of their own instead of computed values."""
+"""Probability that the indices are a new input instead of computed values."""
 
 
 def index_from(value: Value, extent: int) -> Expr:
-    """Return an index into ``[0, extent)`` that follows a value's range."""
+    """Return an index into ``[0, extent)`` from a value: scaled, wrapped or clamped by the value's range."""
     if extent == 1:
         return fn.cast("int32", 0)
     value = ar.numeric(value)
@@ -34,7 +34,7 @@ def index_from(value: Value, extent: int) -> Expr:
 
 @kind("lookup")
 def lookup(g: Graph) -> Tensor | None:
-    """A table looked up with a tensor's values: a given table, or one computed by a formula."""
+    """A table lookup with a tensor's values; the table is an input, or computed by a formula."""
     t = g.pick(lambda t: bool(t.dims) and g.fits(t.shape))
     if t is None:
         return None
@@ -62,7 +62,7 @@ def gather(g: Graph) -> Tensor | None:
     if t is None:
         return None
     d = g.draw.pick([d for d in t.dims if t[d] > 1])
-    if g.draw.chance(NEW_INDEX):  # as many chosen indices as there are, more, or fewer
+    if g.draw.chance(NEW_INDEX):  # the same number of indices as the extent, more, or fewer
         count = max(t[d] * g.draw.pick((4, 8, 8, 16)) // 8, 1)
         shape = {e: count if e == d else n for e, n in t.extents.items()}
         chosen = g.add_input("int32", (d,), (count,), 0.0, t[d] - 1.0, "index")

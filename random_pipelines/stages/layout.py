@@ -1,4 +1,4 @@
-"""Stages that only move values: transposes, slices, flips, tiles, pixel shuffles."""
+"""Stages that permute or copy values: transposes, slices, flips, tiles, pixel shuffles."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def slice_(g: Graph) -> Tensor | None:
 
 @kind("flip")
 def flip(g: Graph) -> Tensor | None:
-    """A dimension backwards, or moved around its end."""
+    """A dimension reversed or rotated."""
     t = g.pick(lambda t: bool(t.dims) and max(t.shape) > 1 and g.fits(t.shape))
     if t is None:
         return None
@@ -66,7 +66,7 @@ def flip(g: Graph) -> Tensor | None:
 
 @kind("tile")
 def tile(g: Graph) -> Tensor | None:
-    """Blocks as dimensions of their own, blocks put together again, or a pattern repeated."""
+    """Blocks as separate dimensions, blocks merged into one dimension, or a repeated pattern."""
     t = g.pick(lambda t: "x" in t.dims and t["x"] >= 8 and g.fits(t.shape))
     if t is None:
         return None

@@ -40,7 +40,7 @@ def dense(g: Graph) -> Tensor | None:
 
 @kind("matmul", softmax=0.1)
 def matmul(g: Graph) -> Tensor | None:
-    """A product of two tensors' planes, of a plane with its own transpose, or with a matrix given as input."""
+    """A product of two tensors' planes, of a plane with its transpose, or with an input matrix."""
     t = g.pick(lambda t: len(t.dims) >= 2 and 2 < t.shape[-1] <= MOST_ROWS and 1 < t.shape[-2] <= MOST_ROWS)
     if t is None:
         return None
@@ -52,7 +52,7 @@ def matmul(g: Graph) -> Tensor | None:
     left = t.at({column: r.k})
     if other is not None:
         columns, right = other.shape[-1], other.at({row: r.k})
-    elif g.draw.chance(0.4):  # with its own transpose
+    elif g.draw.chance(0.4):  # with its transpose
         columns, right = rows, t.at({row: Var(column), column: r.k})
     else:
         columns = g.draw.pick((rows, depth, 64))
@@ -67,7 +67,7 @@ def matmul(g: Graph) -> Tensor | None:
 
 @kind("attention")
 def attention(g: Graph) -> Tensor | None:
-    """Rows as queries, keys and values at once: scores, softmax over them, weighted sums of rows."""
+    """Self-attention with rows as queries, keys and values: scores, their softmax, weighted sums of rows."""
     t = g.pick(lambda t: len(t.dims) >= 2 and min(t.shape[-2:]) > 1 and t.shape[-2] <= 1024)
     if t is None:
         return None

@@ -12,7 +12,7 @@ from autosched.random_pipelines.stages.reduction import reduced
 from autosched.random_pipelines.tensor import Tensor, Value
 
 MANY_PASSES = 4
-"""Passes over the data that a normalisation takes, for the estimate of its work."""
+"""Passes of a normalisation over the data, for the estimate of its work."""
 
 
 def _normalizable(g: Graph, t: Tensor) -> bool:
@@ -21,7 +21,7 @@ def _normalizable(g: Graph, t: Tensor) -> bool:
 
 @kind("softmax")
 def softmax(g: Graph) -> Tensor | None:
-    """Exponentials along a dimension divided by their sum, the maximum taken off first."""
+    """Exponentials along a dimension divided by their sum, after subtraction of the maximum."""
     t = g.pick(lambda t: _normalizable(g, t))
     if t is None:
         return None

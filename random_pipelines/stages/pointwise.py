@@ -25,7 +25,7 @@ def elementwise(g: Graph) -> Tensor | None:
 
 
 def random_formula(g: Graph, t: Tensor, others: int) -> Tensor:
-    """Return a random formula of a tensor and of ``others`` more."""
+    """Return a random formula of a tensor and of ``others`` further ones."""
     operands = [t]
     for _ in range(others):
         other = random_partner(g, t)
@@ -41,7 +41,7 @@ def random_formula(g: Graph, t: Tensor, others: int) -> Tensor:
 
 @kind("activation", pad=0.2, pool=0.2, conv_channels=0.2)
 def activation(g: Graph) -> Tensor | None:
-    """What follows a layer: ReLU, leaky or clipped ReLU, sigmoid, tanh, swish."""
+    """An activation: ReLU, leaky or clipped ReLU, sigmoid, tanh, swish."""
     t = g.pick(lambda t: bool(t.dims) and t.dtype.kind != "b" and g.fits(t.shape))
     if t is None:
         return None
@@ -122,7 +122,7 @@ def cast(g: Graph) -> Tensor | None:
 
 @kind("coordinates")
 def coordinates(g: Graph) -> Tensor | None:
-    """A formula of a tensor and of where it stands: gradients over the image, vignettes, checkerboards, noise."""
+    """A formula of a tensor and of its coordinates: gradients over the image, vignettes, checkerboards, noise."""
     t = g.pick(lambda t: len(t.spatial) > 1 and t.dtype.kind != "b" and g.fits(t.shape))
     if t is None:
         return None

@@ -45,7 +45,7 @@ def morphology(g: Graph) -> Tensor | None:
 
 
 def _reduced(g: Graph, w: StencilWindow, how: Reduction, name: str) -> Tensor:
-    """Return a window's mean, maximum or minimum, written out if it is small."""
+    """Return a window's mean, maximum or minimum, unrolled if it is small."""
     points, dtype = prod(w.taps.values()), w.source.dtype
 
     def finish(total: Value) -> Value:

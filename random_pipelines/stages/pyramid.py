@@ -1,4 +1,4 @@
-"""Pyramids: levels of falling resolution, and the way back with what each level kept."""
+"""Pyramids: levels of falling resolution, and their reconstruction with skip connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALLEST = 4
 
 @kind("pyramid", elementwise=0.2)
 def pyramid(g: Graph) -> Tensor | None:
-    """A Gaussian pyramid and its collapse, each level joined with the one kept at its resolution (skip connections)."""
+    """A Gaussian pyramid and its collapse, each level combined with the one of its resolution (skip connections)."""
     t = g.pick(lambda t: len(t.spatial) > 1 and min(t[d] for d in t.spatial[-2:]) >= 4 * SMALLEST)
     if t is None or not g.fits(t.shape, terms=8):
         return None
@@ -32,7 +32,7 @@ def pyramid(g: Graph) -> Tensor | None:
         fine = levels[k]
         extents = {d: fine[d] for d in dims}
         coarse = enlarged(g, result, extents, 2, visible=False)
-        if is_laplacian:  # what the coarser level lost, changed a little, is put back
+        if is_laplacian:  # the detail that the coarser level lacks, scaled
             lost = ar.subtract(ar.as_float(fine.at()), enlarged(g, levels[k + 1], extents, 2, visible=False).at())
             value = ar.add(coarse.at(), ar.times(lost, g.draw.integer(4, 24) / 16))
         else:

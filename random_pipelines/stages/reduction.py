@@ -1,4 +1,4 @@
-"""Reductions along a dimension, to a scalar, and to the place of an extreme."""
+"""Reductions along a dimension, to a scalar, and to the index of an extreme."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def reduced(g: Graph, t: Tensor, dims: list[str], how: str, *, visible: bool = T
 
 @kind("reduce_all", elementwise=0.5)
 def reduce_all(g: Graph) -> Tensor | None:
-    """One value of a whole tensor: first along the last dimension, then over the rest, so that rows run in parallel."""
+    """One value of a whole tensor: rows are reduced in parallel, then their results."""
     t = g.pick(lambda t: len(t.dims) > 0 and t.points // t.shape[-1] <= g.settings.max_serial)
     if t is None or not g.fits(t.shape[:-1] or (1,), terms=t.shape[-1]):
         return None
@@ -52,7 +52,7 @@ def reduce_all(g: Graph) -> Tensor | None:
 
 @kind("argreduce", gather=0.3)
 def argreduce(g: Graph) -> Tensor | None:
-    """Where the first maximum or minimum along a dimension lies, and sometimes its value."""
+    """Index of the first maximum or minimum along a dimension, and sometimes its value."""
     t = g.pick(lambda t: len(t.dims) > 1 and max(t.shape) > 1)
     if t is None:
         return None

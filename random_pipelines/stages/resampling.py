@@ -1,4 +1,4 @@
-"""Other resolutions: nearest neighbour, linear interpolation, averages."""
+"""Resampling: nearest neighbour, linear interpolation, averages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shrunk(g: Graph, t: Tensor, dims: list[str], factor: int, *, filtered: bool,
         t: The tensor.
         dims: Its dimensions.
         factor: Points of the tensor for each point of the result.
-        filtered: Four weighted points in each dimension, one dimension after the other, instead of the mean of a box.
+        filtered: Whether a separable filter of four points is used instead of the mean of a box.
         visible: Whether other stages may read the result.
     """
     if not filtered:
@@ -102,7 +102,7 @@ def enlarged(g: Graph, t: Tensor, extents: dict[str, int], factor: int, *, visib
 
 @kind("bilinear_warp")
 def bilinear_warp(g: Graph) -> Tensor | None:
-    """An image resampled at any scale, or where a field of displacements says: four reads at computed places."""
+    """An image resampled at any scale or by a field of displacements: four reads at computed indices."""
     t = g.pick(lambda t: len(t.spatial) > 1 and t.dtype.kind != "b" and min(t[d] for d in t.spatial[-2:]) > 2)
     if t is None:
         return None
@@ -125,7 +125,7 @@ def bilinear_warp(g: Graph) -> Tensor | None:
 
 
 def _interpolated(t: Tensor, places: dict[str, Value], fixed: dict[str, ExprLike] | None = None) -> Value:
-    """Return a tensor's value between points; ``fixed`` are the indices that are decided already."""
+    """Return a tensor's value between points; ``fixed`` are its indices in the other dimensions."""
     if not places:
         return ar.as_float(t.at(fixed))
     d = next(iter(places))

@@ -19,7 +19,7 @@ SHORT = 2048
 
 
 def _scannable(g: Graph, t: Tensor) -> list[str]:
-    """Return dimensions along which a tensor may be scanned: short ones, or with enough others in parallel."""
+    """Return dimensions along which a tensor may be scanned: short ones, or with enough parallel points."""
     if not t.dims or not g.fits(t.shape):
         return []
     longest = min(SHORT, g.settings.max_serial)

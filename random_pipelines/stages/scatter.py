@@ -1,4 +1,4 @@
-"""Writes at places that data decide: histograms, weighted counts, grids of position and brightness."""
+"""Scatter updates: histograms, weighted counts, grids of position and brightness."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BINS = (256, 64, 128, 32, 100)
 
 @kind("histogram", prefix_sum=0.5)
 def histogram(g: Graph) -> Tensor | None:
-    """A histogram: of each row and then summed up, or, of small tensors, at once; counts, or sums of weights."""
+    """A histogram of counts or weights: of each row and then summed, or in one update of a small tensor."""
     t = g.pick(
         lambda t: 1 < len(t.dims) < 4 and t.dtype.kind != "b" and t.points // t.shape[-1] <= g.settings.max_serial
     )
@@ -46,7 +46,7 @@ def histogram(g: Graph) -> Tensor | None:
 
 @kind("grid_scatter", conv1d=0.3)
 def grid_scatter(g: Graph) -> Tensor | None:
-    """Cells of a coarse image into which the values of each tile are counted or added up by their size."""
+    """A histogram of each tile of an image, of counts or weights."""
     t = g.pick(lambda t: t.dims == ("y", "x") and t.dtype.kind != "b" and min(t.shape) >= 8)
     if t is None:
         return None
@@ -64,7 +64,7 @@ def grid_scatter(g: Graph) -> Tensor | None:
 
 
 def _counted(g: Graph, kept: dict[str, int], bins: int, value: Value, terms: int, name: str = "b") -> Tensor:
-    """Return how many values fall into each bin, or their sum, for each point of the dimensions that are kept."""
+    """Return the number of values in each bin, or the sum of their weights, for each point of the kept dimensions."""
     func = Func("counts")
     bin_ = index_from(value, bins)
     index: tuple[Expr, ...] = (*(Var(d) for d in kept), Var(name))

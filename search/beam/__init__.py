@@ -1,4 +1,4 @@
 """Beam search with hierarchical sampling.
 
-Begin with `beam`; `state` is what it expands, `hierarchical_sampling` how it keeps a few of many.
+Begin with `beam`; `state` has its partial schedules, and `hierarchical_sampling` selects the options to cost.
 """

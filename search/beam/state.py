@@ -1,4 +1,4 @@
-"""States of the beam: partial schedules, as the kernels decided so far."""
+"""States of the beam: partial schedules, each the kernels decided so far."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PartialKernel:
         params: Tile sizes.
         tiled: Whether the tiling of the root is decided.
         layers: Cached structural hashes by depth.
-        sources: Cached Funcs that it reads (`OptionEnumerator.replaced_kernels`).
+        sources: Cached set of the Funcs that it reads (`OptionEnumerator.replaced_kernels`).
     """
 
     structure: KernelSketch

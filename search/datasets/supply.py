@@ -41,7 +41,7 @@ class CandidateQueue:
 
     Args:
         supply: The problems with their schedules.
-        target: What these are for.
+        target: Device of the schedules.
         database: Stores which problems are done.
         version: Label source and version of the code generator; a note holds for one version.
         warn: Receives a message for each problem that lacks schedules.

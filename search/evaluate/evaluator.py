@@ -29,7 +29,7 @@ Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 ALIGNMENT = 64
-"""Tiles that agree modulo this are alike for floor divisions, whose divisors are small powers of two."""
+"""Tiles that agree modulo this are equivalent for floor divisions, whose divisors are small powers of two."""
 
 
 class KernelVerdict(NamedTuple):
@@ -108,7 +108,7 @@ class KernelEvaluator:
         return self.featurizer.model(structure)
 
     def known(self, structure: KernelSketch, params: Params) -> KernelVerdict:
-        """Return the verdict on a kernel that has been evaluated; it is costed now if it was pruned before."""
+        """Return the verdict on an evaluated kernel; a kernel pruned without a cost is costed first."""
         verdict = self._verdicts[structure][params]
         if math.isnan(verdict.cost):
             self.evaluate([(structure, params)])

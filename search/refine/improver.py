@@ -1,4 +1,4 @@
-"""The loop that both schedule improvers share: replace kernels by faster ones, site by site."""
+"""Replacement of a schedule's kernels by faster ones, site by site."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def improve_schedule(
         schedule: A legal schedule.
         costs: Predicted seconds of its kernels.
         sites: Sites of the schedule.
-        best_kernel: Returns the fastest kernel for a site, given the seconds that the site takes now; None if the site
+        best_kernel: Returns the fastest kernel for a site, given the seconds of its present kernels; None if the site
             has no alternative.
         least_share: Share of the schedule's time below which a site is skipped.
     """
@@ -76,21 +76,21 @@ def improve_schedule(
     replaced: set[int] = set()
     for site in sites:
         before = [schedule.kernels[k] for k in site.kernels]
-        now = sum(costs[k] for k in before)
-        if not now or now < least_share * total or replaced.intersection(site.kernels):
+        current_seconds = sum(costs[k] for k in before)
+        if not current_seconds or current_seconds < least_share * total or replaced.intersection(site.kernels):
             continue
-        best = best_kernel(site, now)
-        if best is None or rounded_cost(best.seconds) >= rounded_cost(now):
+        best = best_kernel(site, current_seconds)
+        if best is None or rounded_cost(best.seconds) >= rounded_cost(current_seconds):
             continue
         candidate = replace(improved, kernels=replace_kernels(improved.kernels, before, best.kernel))
         if not violations(bound.root_pipeline, candidate, target):
             improved = candidate
-            gained += now - best.seconds
+            gained += current_seconds - best.seconds
             replaced.update(site.kernels)
     return None if improved is schedule else (improved, total - gained)
 
 
 def replace_kernels(kernels: tuple[Kernel, ...], before: list[Kernel], after: Kernel) -> tuple[Kernel, ...]:
-    """Return kernels with one in place of several, at the position of the last: its sources are computed by then."""
+    """Return kernels with one in place of several, at the position of the last one, after all of its producers."""
     last = max(kernels.index(k) for k in before)
     return tuple(after if n == last else k for n, k in enumerate(kernels) if n == last or k not in before)

@@ -1,4 +1,4 @@
-"""Search of one neighbourhood of a complete state: its Funcs are decided again, all other decisions are pinned."""
+"""Search of one neighbourhood of a complete state: decisions of its Funcs are free, all other ones are pinned."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def affected_kernels(places: ComputeLocations, state: State, neighbourhood: froz
 
 @dataclass
 class NeighbourhoodSearch:
-    """Decides the Funcs of the affected kernels again: those of the neighbourhood freely, all others as before.
+    """Search over the Funcs of the affected kernels: free in the neighbourhood, pinned elsewhere.
 
-    Kernels are costed only where the beam has a choice.
+    Kernels are costed only where a decision has several options.
 
     Args:
         expander: Expands states.
@@ -120,7 +120,7 @@ class NeighbourhoodSearch:
             self._beam = self._cheapest(self.size)
 
     def best(self) -> State | None:
-        """Return the cheapest complete state apart from the given one; None if all were pruned."""
+        """Return the cheapest complete state other than the given one; None if all were pruned."""
         return next(iter(self._cheapest(1)), None)
 
     def _children(self, states: list[State], decision: Decision, pinned: Mapping[str, PinnedDecision]) -> list[State]:
@@ -129,7 +129,7 @@ class NeighbourhoodSearch:
         return [child.make() for child in run_search(self.expander.evaluator, children)]
 
     def _with_pinned(self, states: list[State], decision: Decision, pinned: PinnedDecision) -> list[State]:
-        """Return the states with a decision made as pinned, or by the nearest options that they have."""
+        """Return the states after a pinned decision, or after the options nearest to it."""
         enumerator = self.expander.enumerator
         enumerator.prefetch(states, decision)
         decided: list[State] = []

@@ -29,7 +29,7 @@ BINS_BYTES = 32 * 1024
 BLOCKS_EACH = 4
 """Least blocks per multiprocessor of an atomic update."""
 DENSITIES = {"cuda": (512, 2048), "cpu": (1, 4)}
-"""Threads per multiprocessor, or vectors per core, to try: few with much work each, or as many as fit."""
+"""Threads per multiprocessor, or vectors per core, to try: a few with much work each, or full occupancy."""
 
 
 def rfactor_rewrites(bound: BoundPipeline, target: Target, *, atomics: Atomics = "exact") -> list[BoundPipeline]:

@@ -441,5 +441,5 @@ def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:
 
 
 def start_state(levels: Mapping[str, Level] | None = None) -> State:
-    """Return the state without decisions, apart from given levels of Funcs."""
+    """Return the state without decisions, except given levels of Funcs."""
     return State((), (), dict(levels or {}), 0.0, 0)

@@ -82,7 +82,7 @@ def with_scan_tilings(
 ) -> Ints:  # fmt: skip
     """Return the tilings of a scan to try, ``int64[N, 2 * dims]``: whole rows, and for launches whole warps.
 
-    Rows are often too short to occupy all multiprocessors, so further tilings than those that do are included.
+    Rows are often too short to occupy all multiprocessors, so all tilings with a warp per block are included.
 
     Args:
         scan: The scan, with all its steps.

@@ -56,7 +56,7 @@ class SpillTable:
     _cache: dict[tuple[Rewrites, Kernel], int] = field(init=False, default_factory=dict)
 
     def of(self, schedule: Schedule) -> tuple[int, ...]:
-        """Return the bytes of registers that a thread of each kernel spills to local memory.
+        """Return the bytes of registers per thread that each kernel spills to local memory.
 
         Raises:
             CompileError: If NVRTC is missing or refuses a kernel.
@@ -121,7 +121,7 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
 
 
 def compiler_problem(target: Target) -> str:
-    """Return why kernels for a GPU cannot be compiled here, with a way out; empty if they can."""
+    """Return the reason why kernels for a GPU cannot be compiled here, with a way out; empty if they can."""
     try:
         check_compiler(target.arch)
     except CompileError as error:

@@ -75,7 +75,7 @@ def test_two_exports_do_not_share_a_directory(tmp_path: Path) -> None:
 )
 def test_a_foreign_manifest_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text(text)
-    with pytest.raises(InputError, match="is not what an export wrote"):
+    with pytest.raises(InputError, match="is not a manifest of an export"):
         write_export(tmp_path, "blur", FILES)
 
 

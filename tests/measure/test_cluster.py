@@ -84,7 +84,7 @@ def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         RayPool(FaultyBackend(str(tmp_path)), SETTINGS, machines=0)
     monkeypatch.setattr("autosched.measure.workers.cluster._START_S", 0.5)
     with (
-        pytest.raises(MeasureError, match="did not give 3 machines"),
+        pytest.raises(MeasureError, match="no 3 machines of the cluster"),
         RayPool(FaultyBackend(str(tmp_path)), SETTINGS, machines=3, resources={"num_cpus": 1}),
     ):
         pass

@@ -163,5 +163,7 @@ def test_candidates_are_measured_in_processes(tmp_path: Path) -> None:
 
 def test_a_machine_that_labels_do_not_name_is_refused() -> None:
     other = CpuBackend(threads=1, source="measured:cpu Another [Vendor 1, 16 lanes, 1024 and 32768 KiB of cache] x1")
-    with pytest.raises(InputError, match=r"labels would say 'measured:cpu Another .* x1', and on this machine .* x1'"):
+    with pytest.raises(
+        InputError, match=r"this machine has .* x1', and the backend's source is 'measured:cpu Another .* x1'"
+    ):
         other.check_machine()

@@ -160,7 +160,7 @@ def test_a_database_locked_for_good_ends_the_run_and_the_next_one_goes_on(tmp_pa
     with ResultsDatabase(path, busy_timeout_s=0.1) as database:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseError, match=r"results\.sqlite.*another process holds it"):
+        with pytest.raises(DatabaseError, match=r"results\.sqlite.*another process has locked it"):
             measure(tmp_path, [job("", 1)], database=database)
         other.execute("ROLLBACK")
         assert list(database.rows()) == []

@@ -265,7 +265,7 @@ def test_how_it_was_found() -> None:
     s = scheduled("blur", strategy="beam")
     assert s.search_result is not None
     c = s.search_result.counts
-    costed = f"{c.kernels} kernels costed, {c.hit_rate:.0%} of those asked for known"
+    costed = f"{c.kernels} kernels costed, cache hit rate {c.hit_rate:.0%}"
     assert re.fullmatch(rf"searched, beam, seed 0, in [\d.]+ m?s; {costed}", how_found(s))
     cut = replace(s.search_result, cut_short=True, note="a note")
     assert how_found(ScheduledPipeline(s.bound, s.schedule, s.target, search_result=cut)).endswith(

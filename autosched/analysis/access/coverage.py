@@ -1,4 +1,4 @@
-"""Coverage of a grid of points by the union of others; the work depends on offsets and steps, not on extents."""
+"""Coverage of a grid of points by a union of grids; the work depends on offsets and steps, not on extents."""
 
 from __future__ import annotations
 

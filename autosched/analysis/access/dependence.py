@@ -91,7 +91,7 @@ def update_dependences(func: Func, definition: Definition, ranges: Mapping[str, 
 def _steps(
     update: _Update, carried: Sequence[str], moved: Sequence[str]
 ) -> tuple[tuple[str, ...], frozenset[str]]:  # fmt: skip
-    """Return the shortest prefix of the carried loops that makes others parallel, and these others.
+    """Return the shortest prefix of the carried loops that makes further loops parallel, and these loops.
 
     All of ``moved`` must be parallel. Only a prefix can move outwards: it determines the order of conflicting
     iterations that differ in it.

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 BUDGET = 60_000
-"""Limit of the processed rows; systems of usual array indices need some hundred."""
+"""Most rows to process; systems of usual array indices need some hundred."""
 
 FEW = 8
 """Number of slices up to which slices are tried before shadows."""
@@ -124,7 +124,7 @@ def _is_feasible_above_shadows(
 
 
 def _without_equalities(equalities: list[Row], inequalities: list[Row], budget: _Budget) -> list[Row] | None:
-    """Return inequalities with as many integer solutions as the whole; None when the equalities have none."""
+    """Eliminate all equalities; return the equivalent inequalities, None if the equalities have no integer solution."""
     while equalities:
         terms, constant = equalities[-1]
         divisor = math.gcd(*terms.values())
@@ -187,7 +187,7 @@ def _tightened(inequalities: Sequence[Row]) -> tuple[list[Row], list[Row]] | Non
 
 
 def _next_variable(inequalities: list[Row]) -> int | None:
-    """Drop variables without lower or upper bounds with their rows; return the cheapest of the rest to project."""
+    """Drop variables without lower or upper bounds with their rows; return the cheapest remaining one to project."""
     while True:
         bounds: dict[int, tuple[list[int], list[int]]] = {}
         for terms, _ in inequalities:

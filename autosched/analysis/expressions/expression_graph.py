@@ -42,7 +42,7 @@ class ExpressionGraph:
 
 
 def expression_graph(roots: Iterable[Expr]) -> ExpressionGraph:
-    """Return the graph below some expressions; without recursion, since sums may have thousands of terms."""
+    """Return the graph of some expressions; without recursion, since sums may have thousands of terms."""
     uses: dict[int, int] = {}
     depth: dict[int, int] = {}
     stack = list(roots)

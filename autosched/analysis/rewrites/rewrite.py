@@ -19,10 +19,10 @@ _MEMO = "_rewrites"
 
 
 class CacheRead(NamedTuple):
-    """Copies of operands (`autosched.analysis.rewrites.cache_read`).
+    """Cache reads of operands (`autosched.analysis.rewrites.cache_read`).
 
     Attributes:
-        sources: Names of the inputs and Funcs that are read through a copy.
+        sources: Names of the inputs and Funcs with a cache read.
     """
 
     sources: frozenset[str]
@@ -33,7 +33,7 @@ class MainloopStep:
     """One iteration of a mainloop over the terms of a reduction (`autosched.analysis.rewrites.mainloop_step`).
 
     Attributes:
-        func: The Func, all points of which are in registers.
+        func: The Func, whose points are all in registers.
         stage: Number of its update.
         terms: Iterations of each reduction loop in one step, by its name.
         buffers: Buffers of each cached tile.
@@ -88,4 +88,4 @@ def apply(bound: BoundPipeline, rewrite: Rewrite) -> BoundPipeline:
 @singledispatch
 def build(rewrite: Rewrite, bound: BoundPipeline) -> BoundPipeline:
     """Return the rewritten pipeline, built anew; callers use `apply`."""
-    raise TypeError(f"no rewrite of a pipeline: {rewrite!r}")
+    raise TypeError(f"{rewrite!r} is not a rewrite of a pipeline")

@@ -1,4 +1,4 @@
-"""A convolution layer as an engineer would write it for a GPU, through the types that every strategy uses."""
+"""Expert GPU schedules of a convolution layer, built from the types that every strategy uses."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class ConvolutionTile:
 
     Attributes:
         rows: Rows of a block, one for each thread along them.
-        columns: Columns of a block, all of which each thread computes; a multiple of four for accesses of 16 bytes.
-        filters: Filters that a thread computes; so too.
-        terms: Channels of a step, for which image and filters are in shared memory; a multiple of ``rows``.
-        ahead: Whether there are two buffers, the next step's elements loaded while this one's are used.
+        columns: Columns of a block, all computed by each thread; a multiple of four for accesses of 16 bytes.
+        filters: Filters of a thread; a multiple of four as well.
+        terms: Channels of a mainloop step, with image and filters in shared memory; a multiple of ``rows``.
+        ahead: Whether the mainloop is double-buffered.
     """
 
     rows: int = 16
@@ -41,46 +41,46 @@ class ConvolutionTile:
 
 
 def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
-    """Return one kernel whose blocks walk the window and, in steps, the channels; steps must divide these."""
+    """Return one kernel with a mainloop over the window and the channels; steps must divide the channels."""
     images, height, width, filters = bound.funcs["conv"].extents
-    across = filters // tile.filters
+    filter_threads = filters // tile.filters
     blocks = (
         Loop("n", BLOCK, images),
         Loop("y", BLOCK, -(-height // tile.rows)),
         Loop("x", BLOCK, -(-width // tile.columns)),
         Loop("c", BLOCK, 1),
     )
-    threads = Loop("c", THREAD, across), Loop("y", THREAD, tile.rows)
+    threads = Loop("c", THREAD, filter_threads), Loop("y", THREAD, tile.rows)
     points = Loop("x", SERIAL, tile.columns), Loop("c", SERIAL, tile.filters)
     steps = bound.shapes["input"][3] // tile.terms
-    walked = Loop("r.y", REDUCTION, 3), Loop("r.x", REDUCTION, 3), Loop("r.c", REDUCTION, steps)
+    outer = Loop("r.y", REDUCTION, 3), Loop("r.x", REDUCTION, 3), Loop("r.c", REDUCTION, steps)
     inner = Loop("r.c", REDUCTION, tile.terms)
     first, update = StageId("conv"), StageId("conv", 1)
-    place = ComputeAt(Level.MAINLOOP, update, len(blocks) + len(walked))
+    location = ComputeAt(Level.MAINLOOP, update, len(blocks) + len(outer))
     # Inputs have dimensions d, c, y, x: of the filters channel, row, column and filter, of images number, row, column
     # and channel.
     of_filters = (
-        Loop("x", THREAD, across),
+        Loop("x", THREAD, filter_threads),
         Loop("d", THREAD, tile.rows),
         Loop("d", SERIAL, tile.terms // tile.rows),
         Loop("x", SERIAL, tile.filters),
     )
     of_image = (
-        Loop("x", THREAD, across),
+        Loop("x", THREAD, filter_threads),
         Loop("c", THREAD, tile.rows),
         Loop("y", SERIAL, tile.columns),
-        Loop("x", SERIAL, -(-tile.terms // across)),
+        Loop("x", SERIAL, -(-tile.terms // filter_threads)),
     )
     kernel = Kernel(
         (
             Root(StageTiling(first, (*blocks, *threads, *points)), materialised=False),
-            Root(StageTiling(update, (*blocks, *walked, *threads, inner, *points)), materialised=False),
+            Root(StageTiling(update, (*blocks, *outer, *threads, inner, *points)), materialised=False),
             Root(StageTiling(StageId("output"), (*blocks, *threads, *points))),
         ),
         (
-            FusedProducer((StageTiling(StageId("filter.staged"), of_filters),), place, ("d", "c", "y", "x")),
+            FusedProducer((StageTiling(StageId("filter.staged"), of_filters),), location, ("d", "c", "y", "x")),
             # Columns are neighbours, so that a thread loads four of them at once.
-            FusedProducer((StageTiling(StageId("input.staged"), of_image),), place, ("d", "c", "x", "y")),
+            FusedProducer((StageTiling(StageId("input.staged"), of_image),), location, ("d", "c", "x", "y")),
         ),
         (),
     )

@@ -33,8 +33,8 @@ def fused_tile(
         bound: The pipeline; its output is called ``output`` and ends in the dimensions y, x.
         members: Funcs computed per tile, with their halo in rows and columns; everything else is inlined.
         rows: Rows of a tile.
-        lanes: Columns of a tile, walked by vectorised threads.
-        channels: Extent of an outer dimension c walked serially inside the tile; 0 if there is none.
+        lanes: Columns of a tile, computed by vectorised threads.
+        channels: Extent of an outer dimension c, a serial loop inside the tile; 0 if there is none.
     """
     height, width = bound.funcs["output"].extents[-2:]
     blocks = [Loop("y", LoopKind.BLOCK, -(-height // rows)), Loop("x", LoopKind.BLOCK, -(-width // lanes))]
@@ -60,17 +60,17 @@ def _member(name: str, depth: int, rows: int, lanes: int) -> FusedProducer:
 
 
 def blur(bound: BoundPipeline) -> Schedule:
-    """Rows of the horizontal blur stay in cache for the vertical one."""
+    """Compute rows of the horizontal blur per tile of the vertical one, which finds them in cache."""
     return fused_tile(bound, {"blur_x": (2, 0)}, 64, 256)
 
 
 def harris(bound: BoundPipeline) -> Schedule:
-    """Gray and both gradients per tile, the rest inlined."""
+    """Compute gray and both gradients per tile; inline all other Funcs."""
     return fused_tile(bound, {"gray": (4, 4), "ix": (2, 2), "iy": (2, 2)}, ROWS, LANES)
 
 
 def unsharp(bound: BoundPipeline) -> Schedule:
-    """Gray, the vertical blur and the ratio per tile; three channels share the ratio."""
+    """Compute gray, the vertical blur and the ratio per tile; three channels share the ratio."""
     members = {"gray": (6, 6), "blur_y": (0, 6), "ratio": (0, 0)}
     return fused_tile(bound, members, ROWS, LANES, channels=3)
 

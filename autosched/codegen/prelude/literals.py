@@ -1,4 +1,4 @@
-"""Constants as text that C, C++ and CUDA read back as the same bits."""
+"""Literals of constants that C, C++ and CUDA parse to the same bits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from autosched.lang.dtypes import DType, float64
 
 
 def float_literal(value: float, dtype: DType) -> str:
-    """Return a C literal, the shortest that reads back as `value` rounded to the type.
+    """Return the shortest C literal of `value` rounded to the type.
 
-    Infinities and NaN are macros of the scalar prelude. A float16 is written as the float32 that holds it.
+    Infinities and NaN are macros of the scalar prelude. A float16 is written as a float32 of the same value.
 
     Args:
         value: Any number; NaNs lose sign and payload.

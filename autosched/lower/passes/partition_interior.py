@@ -61,7 +61,10 @@ def interior_box(
 def _shrink(
     c: CheckedIndex, names: Sequence[str], box: dict[str, tuple[int, int]]
 ) -> dict[str, tuple[int, int]] | None:
-    """Return the part of a box where a condition on several block loops is constant; the box if it does not matter."""
+    """Return the part of a box where a condition on several block loops is constant; None if there is none.
+
+    Return the whole box if the condition need not restrict it, or the box has more than `MAX_BLOCKS` blocks.
+    """
     sizes = [box[n][1] - box[n][0] + 1 for n in names]
     if np.prod(sizes, dtype=np.int64) > MAX_BLOCKS:
         return box

@@ -98,13 +98,13 @@ class CpuBackend:
         return (self,)
 
     def check_machine(self) -> None:
-        """Check that this machine has the processor of the labels, its cores, and a compiler."""
+        """Check that this machine has a compiler, and the processor and cores of the labels' source."""
         find_compiler("c")
         actual, cores = cpu_source(self.threads), available_cpus()
         if actual != self.source or cores < self.threads:
             raise InputError(
-                f"labels would say {self.source!r}, and on this machine with {cores} cores they are {actual!r}: "
-                "measure each kind of machine by itself"
+                f"this machine has {cores} cores and labels of source {actual!r}, and the backend's source is "
+                f"{self.source!r}: use a backend of this machine, CpuBackend()"
             )
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
@@ -187,7 +187,7 @@ class _ColdRunner:
 
     def __init__(self, arrays: HostArrays) -> None:
         self._arrays = arrays
-        self._turn = 0
+        self._runs = 0
 
     def warmed(self, compiled: _Compiled) -> list[Calls]:
         """Return a candidate's calls for each copy, after a warm-up run that loads code and starts threads."""
@@ -198,12 +198,12 @@ class _ColdRunner:
 
     def run(self, copies: Sequence[Calls]) -> list[float]:
         """Run a candidate on the next copy; return the seconds of each kernel."""
-        turn = self._turn % len(copies)
-        self._turn += 1
-        if turn == 0:
+        copy = self._runs % len(copies)
+        self._runs += 1
+        if copy == 0:
             self._arrays.flush()
         stamps = [time.perf_counter()]
-        for call in copies[turn]:
+        for call in copies[copy]:
             call()
             stamps.append(time.perf_counter())
         return [b - a for a, b in itertools.pairwise(stamps)]
@@ -231,15 +231,15 @@ def _calls(compiled: _Compiled, arrays: HostArrays, copy: int) -> Calls:
 def _bound_call(entry: Any, addresses: Sequence[int], scalars: Sequence[bytes]) -> Callable[[], None]:
     pointers = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
     values = [ctypes.create_string_buffer(v, max(len(v), 8)) for v in scalars]
-    held = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
+    scalar_pointers = (ctypes.c_void_p * max(len(values), 1))(*(ctypes.addressof(v) for v in values))
 
     def call(_keep: object = values) -> None:
-        entry(pointers, held)
+        entry(pointers, scalar_pointers)
 
     return call
 
 
 def _entry(library: str) -> Any:
     if not Path(library).is_file():
-        raise CompileError(f"{library} left the cache before it was loaded: measure the candidate again")
+        raise CompileError(f"{library} was evicted from the cache before it was loaded: measure the candidate again")
     return load_function(Path(library), ENTRY, parameters=2)

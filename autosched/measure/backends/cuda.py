@@ -34,7 +34,7 @@ class CudaBackend:
 
     Attributes:
         device: Name of the GPU in labels.
-        numbers: Numbers of the GPUs, all of one kind; each has a measuring process of its own.
+        numbers: Numbers of the GPUs, all of one kind; each has a separate measuring process.
         rule: Stopping rule of timing a candidate.
         fast_math: Whether divisions and functions are approximate, which is part of the labels' source.
     """
@@ -88,8 +88,8 @@ class CudaBackend:
             installed = Target.detect(number)
             if installed.name != self.device:
                 raise InputError(
-                    f"labels would say {self.device!r}, and GPU {number} of this machine is {installed.name!r}: "
-                    "measure each kind of GPU by itself"
+                    f"GPU {number} of this machine is {installed.name!r}, and the backend labels times of "
+                    f"{self.device!r}: use a backend for each kind of GPU, CudaBackend.detect({number})"
                 )
             check_compiler(installed.arch)
 
@@ -100,8 +100,8 @@ class CudaBackend:
         # Line information would double the size of the code, and candidates are not profiled.
         options = NvrtcOptions(fast_math=self.fast_math, lineinfo=False)
         cubins = compile_kernels(kernels, job.target.arch, options, wait=wait)
-        used = [cubin.kernels[kernel.name] for kernel, cubin in zip(kernels, cubins, strict=True)]
-        records = emitted.records([u.registers for u in used], [u.spill_bytes for u in used])
+        resources = [cubin.kernels[kernel.name] for kernel, cubin in zip(kernels, cubins, strict=True)]
+        records = emitted.records([r.registers for r in resources], [r.spill_bytes for r in resources])
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
         outline = emitted.outline
         payload = CompiledLaunches(code, tuple(launch_steps(outline, kernels)), outline.workspace_bytes)
@@ -183,7 +183,7 @@ def _launches(device: GpuDevice, arrays: GpuArrays, prepared: Prepared) -> list[
 
 @contextmanager
 def _lost_or_refused(device: GpuDevice) -> Iterator[None]:
-    """Distinguish a refused launch from a lost device, on which synchronisation fails too."""
+    """Distinguish a refused launch from a lost device: synchronisation fails on the latter."""
     try:
         yield
     except LaunchError:

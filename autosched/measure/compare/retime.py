@@ -1,4 +1,4 @@
-"""Interleaved re-timing of the labels of one pipeline, so that drift of the machine affects all alike."""
+"""Interleaved re-timing of the labels of one pipeline, so that drift of the machine affects all labels equally."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from autosched.schedule.types import Schedule
 Printer = Literal["cuda", "c"]
 
 SCHEDULES = files("autosched.measure").joinpath("generator_schedules.jsonl")
-"""Fixed random schedules of the pipelines below, independent of how schedules are drawn now."""
+"""Stored random schedules of the pipelines below, independent of the sampler."""
 
 
 def generator_version(printer: Printer) -> str:

@@ -1,4 +1,4 @@
-"""Single flight: of several processes that need a compilation, one does it and the rest use the cache."""
+"""Single flight: of several processes that need a compilation, one compiles and all other ones use the cache."""
 
 from __future__ import annotations
 

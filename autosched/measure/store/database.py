@@ -60,11 +60,11 @@ class ResultsDatabase:
         """
         with explained(self.path, "write to"), transaction(self._connection):
             problem = self._problem_id(result.job)
-            known = self._find(result.job, result.source, result.generator)
-            if known is not None:
-                if known[1] == Status.OK:
+            stored = self._find(result.job, result.source, result.generator)
+            if stored is not None:
+                if stored[1] == Status.OK:
                     return False
-                self._connection.execute("DELETE FROM results WHERE id = ?", (known[0],))
+                self._connection.execute("DELETE FROM results WHERE id = ?", (stored[0],))
             self._insert(problem, result)
         return True
 
@@ -81,17 +81,17 @@ class ResultsDatabase:
         """
         with explained(self.path, "write to"), transaction(self._connection):
             for job, timing in timings:
-                known = self._current(job, source, generator)
-                if known is None or known[1] != Status.OK:
+                stored = self._current(job, source, generator)
+                if stored is None or stored[1] != Status.OK:
                     raise DatabaseError(f"{self.path}: {job.problem.title} has no time of this schedule to replace")
                 self._connection.execute(
                     "UPDATE results SET seconds = ?, spread = ?, samples = ?, conditions = ?, date = ? WHERE id = ?",
                     (timing.seconds, timing.spread, timing.samples, json.dumps(dict(timing.conditions), sort_keys=True),
-                     _now(), known[0]),
+                     _now(), stored[0]),
                 )  # fmt: skip
                 self._connection.executemany(
                     "UPDATE kernels SET seconds = ? WHERE result = ? AND position = ?",
-                    [(s, known[0], n) for n, s in enumerate(timing.kernel_seconds)],
+                    [(s, stored[0], n) for n, s in enumerate(timing.kernel_seconds)],
                 )
 
     def status_of(self, job: Job, source: str, generator: str) -> Status | None:
@@ -101,8 +101,8 @@ class ResultsDatabase:
             DatabaseError: If the file cannot be read.
         """
         with explained(self.path, "read"):
-            known = self._current(job, source, generator)
-        return None if known is None else self._status(known[1])
+            stored = self._current(job, source, generator)
+        return None if stored is None else self._status(stored[1])
 
     def note(self, key: str) -> None:
         """Store that some work is finished, such as all candidates of a problem.
@@ -123,8 +123,8 @@ class ResultsDatabase:
             DatabaseError: If the file cannot be read.
         """
         with explained(self.path, "read"):
-            found = self._connection.execute("SELECT count(*) FROM notes WHERE key = ?", (key,))
-            return bool(found.fetchone()[0])
+            cursor = self._connection.execute("SELECT count(*) FROM notes WHERE key = ?", (key,))
+            return bool(cursor.fetchone()[0])
 
     def rows(
         self,
@@ -145,15 +145,15 @@ class ResultsDatabase:
         Raises:
             DatabaseError: If the file cannot be read.
         """
-        wanted = {"source": source, "status": status, "target": target}
-        given = {name: str(value) for name, value in wanted.items() if value is not None}
+        filters = {"source": source, "status": status, "target": target}
+        values = {name: str(value) for name, value in filters.items() if value is not None}
         generator = None if generator is None else without_addition(generator)
-        where = [f"r.{name} = :{name}" for name in given]
+        where = [f"r.{name} = :{name}" for name in values]
         if generator is not None:
             where.append("r.generator IN (:generator, :marked)")
-            given |= {"generator": generator, "marked": marked_version(generator)}
+            values |= {"generator": generator, "marked": marked_version(generator)}
         with explained(self.path, "read"):
-            cursor = self._connection.execute(f"{_SELECT} WHERE {' AND '.join(where) or '1'} ORDER BY r.id", given)
+            cursor = self._connection.execute(f"{_SELECT} WHERE {' AND '.join(where) or '1'} ORDER BY r.id", values)
             for fields in cursor:
                 row = self._row(fields)
                 if generator is None or row.is_of(generator):
@@ -166,8 +166,10 @@ class ResultsDatabase:
             DatabaseError: If the file cannot be read.
         """
         with explained(self.path, "read"):
-            found = self._connection.execute("SELECT source, status, count(*) FROM results GROUP BY 1, 2 ORDER BY 1, 2")
-            return {(source, self._status(status)): n for source, status, n in found}
+            cursor = self._connection.execute(
+                "SELECT source, status, count(*) FROM results GROUP BY 1, 2 ORDER BY 1, 2"
+            )
+            return {(source, self._status(status)): n for source, status, n in cursor}
 
     def sources(self) -> Counter[str]:
         """Return the number of times from each source.
@@ -203,8 +205,8 @@ class ResultsDatabase:
                 json.dumps(document["shapes"], separators=(",", ":")),
             ),
         )
-        found = self._connection.execute("SELECT id FROM problems WHERE hash = ?", (job.problem.hash,))
-        return int(found.fetchone()[0])
+        cursor = self._connection.execute("SELECT id FROM problems WHERE hash = ?", (job.problem.hash,))
+        return int(cursor.fetchone()[0])
 
     def _current(self, job: Job, source: str, generator: str) -> tuple[int, str] | None:
         """Return the stored measurement of the text that a version of the code generator emits."""
@@ -215,12 +217,12 @@ class ResultsDatabase:
         return marked or plain
 
     def _find(self, job: Job, source: str, generator: str) -> tuple[int, str] | None:
-        found: tuple[int, str] | None = self._connection.execute(
+        result: tuple[int, str] | None = self._connection.execute(
             "SELECT r.id, r.status FROM results r JOIN problems p ON p.id = r.problem WHERE p.hash = ? "
             "AND r.schedule_hash = ? AND r.target = ? AND r.source = ? AND r.generator = ?",
             (job.problem.hash, job.schedule_hash, job.target.name, source, generator),
         ).fetchone()
-        return found
+        return result
 
     def _insert(self, problem: int, result: Result) -> None:
         job, timing = result.job, result.timing

@@ -105,7 +105,7 @@ def open_labels(paths: Sequence[str | os.PathLike[str]]) -> LabelTable:
     if paths and all(Path(p).suffix == PARQUET for p in paths):
         return LabelFiles(paths)
     if len(paths) != 1:
-        raise InputError(f"labels are read from one results database, or from {PARQUET} files; these are {list(paths)}")
+        raise InputError(f"labels are read from one results database, or from {PARQUET} files; given are {list(paths)}")
     return ResultsDatabase(paths[0])
 
 

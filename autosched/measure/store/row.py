@@ -18,14 +18,14 @@ from autosched.measure.problem import Problem
 from autosched.schedule.io.strict_json import Node, parse
 
 _RESTORE = "restore a copy of the file, or choose another path"
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 COLUMNS = (
     "problem", "pipeline_hash", "schedule", "target", "source", "generator", "status", "seconds", "spread", "error",
     "origin", "seed", "compiler", "driver", "conditions", "date",
 )  # fmt: skip
 """Columns of a stored measurement."""
 KERNEL_COLUMNS = ("seconds", "keys", "registers", "spill_bytes")
-"""Columns of each of its kernels."""
+"""Columns of each kernel of a stored measurement."""
 _STATUSES = {str(s): s for s in Status}
 
 
@@ -106,29 +106,29 @@ def read_row(
     Args:
         source: Name of the row in messages.
         columns: Its values, by the column names of the results table; ``problem`` is the text.
-        hashes: Stored hashes of some of these.
+        hashes: Stored hashes of some columns.
         kernels: ``seconds``, ``keys``, ``registers`` and ``spill_bytes`` of its kernels, in launch order.
 
     Raises:
         DatabaseError: If a value is invalid for its column, or does not match its hash.
     """
     top = Node(None, "", source, DatabaseError, _RESTORE)
-    at = {name: top.part(value, f"column {name}") for name, value in columns.items()}
-    text = {name: at[name].text() for name in _TEXTS}
+    nodes = {name: top.part(value, f"column {name}") for name, value in columns.items()}
+    text = {name: nodes[name].text() for name in _TEXTS}
     for name, stored in hashes.items():
         if _HASHES[name](text[name]) != stored:
-            raise at[name].error("does not fit its hash")
-    status = at["status"].choice(_STATUSES, "way that a measurement ends")
-    seconds, spread = _optional(at["seconds"], math.ulp(0.0)), _optional(at["spread"], 0.0)
+            raise nodes[name].error("does not match its hash")
+    status = nodes["status"].choice(_STATUSES, "status of a measurement")
+    seconds, spread = _optional(nodes["seconds"], math.ulp(0.0)), _optional(nodes["spread"], 0.0)
     if (seconds is None) == (status is Status.OK):
-        raise at["seconds"].error(f"is {seconds} where the status is {status}: only the status ok has a time")
+        raise nodes["seconds"].error(f"is {seconds} where the status is {status}: only the status ok has a time")
     return StoredRow(
         text["problem"], text["schedule"], text["pipeline_hash"], text["target"], text["source"], text["generator"],
         status, seconds, spread,
         _numbers(top, kernels, "seconds", _seconds), tuple(n.text() for n in _of_kernels(top, kernels, "keys")),
         _numbers(top, kernels, "registers", _count), _numbers(top, kernels, "spill_bytes", _count),
-        text["error"], text["origin"], at["seed"].integer(-_MOST - 1, _MOST), text["compiler"], text["driver"],
-        _conditions(at["conditions"]), _date(at["date"]),
+        text["error"], text["origin"], nodes["seed"].integer(-_MAX_INT64 - 1, _MAX_INT64), text["compiler"],
+        text["driver"], _conditions(nodes["conditions"]), _date(nodes["date"]),
     )  # fmt: skip
 
 
@@ -137,7 +137,7 @@ _TEXTS = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=16)  # consecutive rows share their problem
+@lru_cache(maxsize=16)  # consecutive rows have the same problem
 def _plain_hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
@@ -145,7 +145,7 @@ def _plain_hash(text: str) -> str:
 _HASHES: Mapping[str, Callable[[str], str]] = {
     "problem": _plain_hash,
     "schedule": digest,
-}  # consecutive rows share their problem
+}
 
 
 def _optional(node: Node, low: float) -> float | None:
@@ -167,13 +167,13 @@ def _seconds(node: Node) -> float:
 
 
 def _count(node: Node) -> int:
-    return node.integer(0, _MOST)
+    return node.integer(0, _MAX_INT64)
 
 
 def _conditions(node: Node) -> dict[str, Any]:
     """Return the conditions; text in a database, a mapping elsewhere."""
-    found = parse(node.text(), f"{node.source}: {node.path}", node.failure, node.remedy)
-    return {k: v.value if isinstance(v.value, str) else v.number() for k, v in found.mapping().items()}
+    conditions = parse(node.text(), f"{node.source}: {node.path}", node.failure, node.remedy)
+    return {k: v.value if isinstance(v.value, str) else v.number() for k, v in conditions.mapping().items()}
 
 
 def _date(node: Node) -> str:

@@ -76,9 +76,8 @@ def open_file(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
         try:
             _check(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(
-                "PRAGMA synchronous = NORMAL"
-            )  # with WAL neither a crash nor a killed process damages the file
+            # With WAL, neither a crash nor a killed process damages the file.
+            connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
@@ -114,11 +113,11 @@ def explained(path: Path, action: str) -> Iterator[None]:
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    found = connection.execute("PRAGMA application_id").fetchone()[0]
-    if tables == 0 and found == 0:
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if tables == 0 and application == 0:
         _create(connection)
         return
-    if found != APPLICATION_ID:
+    if application != APPLICATION_ID:
         raise DatabaseError(f"{path} is a SQLite file of another program, no results database: choose another path")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version != VERSION:
@@ -148,16 +147,16 @@ def _way_out(error: sqlite3.Error) -> str:
     for prefix, hint in _WAYS_OUT.items():
         if name.startswith(prefix):
             return hint
-    return "choose another path, or see what else uses the file"
+    return "choose another path, or end other programs that use the file"
 
 
 _WAYS_OUT = {
-    "SQLITE_FULL": "free space on its disk and start again, what is stored is kept",
-    "SQLITE_BUSY": "another process holds it; wait for that one to end and start again, what is stored is kept",
-    "SQLITE_LOCKED": "another process holds it; wait for that one to end and start again, what is stored is kept",
+    "SQLITE_FULL": "free space on its disk and run again, stored results are kept",
+    "SQLITE_BUSY": "another process has locked it; run again when that process has ended, stored results are kept",
+    "SQLITE_LOCKED": "another process has locked it; run again when that process has ended, stored results are kept",
     "SQLITE_NOTADB": "it is no SQLite file, so choose another path",
     "SQLITE_CORRUPT": "it is damaged, so restore a copy or choose another path",
     "SQLITE_CANTOPEN": "make its directory, or choose another path",
     "SQLITE_READONLY": "make it and its directory writable, or choose another path",
-    "SQLITE_IOERR": "see whether its disk is full or damaged and start again, what is stored is kept",
+    "SQLITE_IOERR": "check whether its disk is full or damaged and run again, stored results are kept",
 }

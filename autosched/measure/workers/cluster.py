@@ -124,7 +124,7 @@ class RayPool:
         except self._ray.exceptions.GetTimeoutError as error:
             self._end()
             raise MeasureError(
-                f"the cluster did not give {len(self._links)} machines in {_START_S:g} s: ask for fewer or smaller ones"
+                f"no {len(self._links)} machines of the cluster in {_START_S:g} s: request fewer or smaller ones"
             ) from error
         except self._ray.exceptions.RayError as error:
             self._end()

@@ -54,7 +54,7 @@ class CupyDriver:
         try:  # no `_explained` on the path of every call: it takes as long as the driver's function
             return int(self._cupy.cuda.runtime.getDevice())
         except self._errors as error:
-            raise _explanation("asking for the current GPU", error) from error
+            raise _explanation("reading the current GPU", error) from error
 
     def on_device(self, device: int) -> AbstractContextManager[Any]:
         """Make a device the current one within the context."""
@@ -99,7 +99,7 @@ class CupyDriver:
         try:
             return bool(stream.is_capturing())
         except self._errors as error:
-            raise _explanation("asking whether a stream is captured", error) from error
+            raise _explanation("reading the capture status of a stream", error) from error
 
     def allocate(self, size: int, stream: Any) -> DeviceMemory:
         """Return memory of CuPy's pool, which reuses it in the order of the stream."""
@@ -122,7 +122,7 @@ class CupyDriver:
     def shared_memory_limit(self) -> int:
         """Return the most bytes of dynamic shared memory that a block can opt in to."""
         runtime = self._cupy.cuda.runtime
-        with self._explained("asking for the shared memory limit"):
+        with self._explained("reading the shared memory limit"):
             return int(runtime.deviceGetAttribute(runtime.cudaDevAttrMaxSharedMemoryPerBlockOptin, runtime.getDevice()))
 
     def allow_shared_memory(self, function: Any, size: int) -> None:

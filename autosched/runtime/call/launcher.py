@@ -106,7 +106,7 @@ class PreparedCall:
 
     Attributes:
         binding: The pointers and scalars.
-        key: A hashable key of them.
+        key: Hashable key of the binding.
     """
 
     binding: Binding
@@ -116,11 +116,11 @@ class PreparedCall:
 class LaunchSequence:
     """Launches the kernels of a pipeline in order; may be called from any thread, for any device.
 
-    Calls on one stream run one after the other and share a workspace; calls on several streams
-    have a workspace each and may overlap.
+    Calls on one stream are serialised and share a workspace; calls on several streams have a workspace each and may
+    overlap.
 
     Args:
-        cubins: For each kernel, by name, the cubin that holds it.
+        cubins: Cubin of each kernel, by name.
         steps: The launches in order.
         workspace_bytes: Size of the memory for intermediate arrays.
         driver: The GPU; this machine's, through CuPy, when left out.
@@ -217,7 +217,7 @@ class LaunchSequence:
         device: int | None = None,
         keep_alive: object = None,
     ) -> CapturedGraph:
-        """Return a CUDA graph of one call, with a workspace of its own, without running it.
+        """Return a CUDA graph of one call, with a private workspace, without running it.
 
         Args:
             pointers: Address of each input and output.

@@ -23,7 +23,7 @@ GNU: tuple[str, ...] = (
     # gcc 12 interchanges reduction loops that accumulate in memory, which changes the order of float additions.
     "-fno-loop-interchange",
     ALIGNED,
-    # Sums stay in registers if all loops inside the reduction are unrolled (eight points of two vectors, say); by
+    # Sums stay in registers if all loops inside the reduction are unrolled (as eight points of two vectors); by
     # default gcc unrolls up to 200 instructions. A limit of 800 doubles the compile time of stencils.
     "--param=max-completely-peeled-insns=400",
     # A lane-uniform condition, as in boundary blocks, keeps gcc 12 from vectorising a loop unless the loop is

@@ -102,7 +102,7 @@ def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *
         name: C identifier that names the source in logs and in line information.
 
     Raises:
-        CompileError: If NVRTC is missing, does not know `arch`, or refuses the source.
+        CompileError: If NVRTC is missing, does not support `arch`, or refuses the source.
         CacheError: If the cache directory cannot be written.
     """
     options = options or NvrtcOptions()
@@ -134,7 +134,7 @@ def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
     """Return the cache key of a compilation.
 
     Raises:
-        CompileError: If NVRTC is missing or does not know `arch`.
+        CompileError: If NVRTC is missing or does not support `arch`.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a C identifier")

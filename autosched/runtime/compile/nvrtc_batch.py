@@ -54,7 +54,7 @@ def compile_batch(sources: Sequence[KernelSource], arch: str, options: NvrtcOpti
         The cubin of each kernel; its code may contain the other kernels too.
 
     Raises:
-        CompileError: If NVRTC is missing, does not know `arch`, or refuses a source.
+        CompileError: If NVRTC is missing, does not support `arch`, or refuses a source.
         CacheError: If the cache directory cannot be written.
     """
     keys = {s: cubin_key(s.text, arch, options, s.name) for s in sources}

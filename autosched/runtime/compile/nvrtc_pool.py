@@ -62,7 +62,7 @@ def compile_many(
         For each source, in order, its cubin or its error (rejected, crashed, timed out).
 
     Raises:
-        CompileError: If NVRTC is missing or does not know `arch`.
+        CompileError: If NVRTC is missing or does not support `arch`.
         CacheError: If the cache directory cannot be written.
     """
     options = options or NvrtcOptions()

@@ -25,7 +25,7 @@ class ErrorKind(Enum):
     ABSENT_LANE = 10
 
 
-_SAYS = {
+_MESSAGES = {
     ErrorKind.OUT_OF_BOUNDS: "{buffer}[{index}] is out of bounds",
     ErrorKind.UNINITIALISED_READ: "{buffer}[{index}] is read before anything was written there",
     ErrorKind.RACE: "race on {buffer}[{index}]: no barrier orders this access and the one of {other}",
@@ -80,14 +80,14 @@ class EmulatorError(AutoschedError):
         self.index = index
         self.other_thread = other_thread
         self.other_line = other_line
-        says = _SAYS[kind].format(
+        message = _MESSAGES[kind].format(
             buffer=buffer,
             index=index,
             other="other threads" if other_thread is None else f"thread {other_thread}",
             elsewhere=_elsewhere(other_thread, other_line),
         )
         where = f"  --> {kernel}, block {block}, thread {thread}, line {line}"
-        super().__init__("\n".join([says, where] + ([f"   |  {source}"] if source else [])))
+        super().__init__("\n".join([message, where] + ([f"   |  {source}"] if source else [])))
 
 
 def _elsewhere(thread: Index3 | None, line: int) -> str:

@@ -52,8 +52,8 @@ class GeneratedKernel:
         body: The text, without prelude.
         name: Name of the kernel that it defines.
         params: The kernel's parameters, in order.
-        site_depths: Number of serial loops around each site, by site number. The text says the same through ITER; if
-            given, the two must agree.
+        site_depths: Number of serial loops around each site, by site number. They must equal those in the
+            text's ITER macros.
     """
 
     body: str
@@ -162,8 +162,8 @@ def compile_emulated(
         params: Its parameters, in order.
         common_prelude: Text of the scalar helper functions.
         traced: Count memory transactions; see :mod:`autosched.runtime.emulator.trace`. Slower.
-        site_depths: Number of serial loops around each site, by site number. The text says the same through
-            ITER; if given, the two must agree.
+        site_depths: Number of serial loops around each site, by site number. They must equal those in the
+            text's ITER macros.
 
     Returns:
         The kernel, ready to launch.

@@ -90,7 +90,7 @@ class Trace:
         bank_conflicts: Wavefronts beyond one for each warp, half-warp (8 bytes per lane) or quarter-warp (16).
         footprint: Distinct bytes touched at each site.
         parameter_names: Names of the kernel's parameters.
-        parameter_footprint: Distinct bytes of each parameter touched, by all its sites together; 0 for scalars.
+        parameter_footprint: Distinct bytes of each parameter touched by all its sites; 0 for scalars.
     """
 
     kernel: str

@@ -1,4 +1,4 @@
-"""Clocks of a GPU from NVML, the library of NVIDIA's driver; nothing without it."""
+"""Clocks of a GPU from NVML, the library of NVIDIA's driver; empty without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIBRARY = "libnvidia-ml.so.1"
 _SUCCESS = 0
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2
 _TEMPERATURE_GPU = 0
-_SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+_THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Throttle reasons that spoil a measurement: power cap, hardware and thermal slowdown, power brake."""
 
 
@@ -36,7 +36,7 @@ def gpu_conditions(pci_bus_id: str, library: str = _LIBRARY) -> Mapping[str, flo
     if nvml.nvmlDeviceGetTemperature(device, _TEMPERATURE_GPU, ctypes.byref(number)) == _SUCCESS:
         conditions["celsius"] = float(number.value)
     if nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device, ctypes.byref(reasons)) == _SUCCESS:
-        conditions["throttled"] = float(bool(reasons.value & _SLOWED))
+        conditions["throttled"] = float(bool(reasons.value & _THROTTLED))
     return conditions
 
 

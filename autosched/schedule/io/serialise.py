@@ -1,7 +1,7 @@
 """Schedules as JSON, for files and exchange; reading is strict.
 
-The keys are older than the names of the types: a fused producer is a ``member``, an rfactor a ``split``, a horizontal
-fusion a ``join``, MAINLOOP is ``stream``, and materialised is ``stored``.
+Some keys differ from the names of the types, so that schedule files stay valid: ``member`` is a fused producer,
+``split`` an rfactor, ``join`` a horizontal fusion, ``stream`` MAINLOOP, and ``stored`` materialised.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def cached_plan(bound: BoundPipeline, kernel: Kernel, name: Hashable, compute: Callable[[], T]) -> T:
-    """Return a fact about a kernel, from the cache or computed now.
+    """Return a fact about a kernel, computed once and cached.
 
     Args:
         bound: The pipeline, which holds the cache.

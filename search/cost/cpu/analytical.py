@@ -7,9 +7,9 @@ step by step. `ALONE` is the excess of that over the root of both sums.
 Lane loops:
 
 * A *row* is one run of a lane loop. Full vectors run as vector instructions: arithmetic and contiguous accesses. gcc
-  uses vectors of as many lanes as the narrowest varying element allows, then of half and a quarter of that; the rest is
-  scalar. Blocks at the end of the result have shorter rows. Where lanes lie a few elements apart and the elements in
-  between are not loaded, the last vector would read too far and is scalar.
+  uses vectors of as many lanes as the narrowest varying element allows, then of half and a quarter of that;
+  remaining lanes are scalar. Blocks at the end of the result have shorter rows. Where lanes lie a few elements apart
+  and the elements in between are not loaded, the last vector would read too far and is scalar.
 * Lanes two to four elements apart (several points of a lane in a row) need shuffles. Lanes at quotients (``f[x // 2]``)
   of period two or four are unrolled by that period (`autosched.lower.passes.cpu.unroll_by_period`). At other quotients,
   or at data-dependent indices, accesses are scalar.
@@ -19,14 +19,14 @@ Lane loops:
   around them.
 * Divisions without a vector instruction, scalar accesses of elements below 4 bytes, and elementary functions without a
   vector version in the C library (`autosched.host.has_vector_math`) prevent vectors altogether. Stores at
-  data-dependent places are scalar after the rest on processors without a scatter instruction.
+  data-dependent indices are a separate scalar loop on processors without a scatter instruction.
 * Unroll-and-jam loads shared elements once and evaluates inlined Funcs once
   (`autosched.search.cost.cpu.unroll_and_jam_savings`), as the middle block shows.
 * Uniform values are computed once a row. Of the branches of a uniform condition, vectors compute one.
-* Lanes with clamped indices, or separated by conditions on the point, have scalar loops at both ends of a row. So has
-  the rest that these leave beside the vectors of their block.
-* A producer inside a thread for every evaluation of its consumer shares the consumer's lane loop: if one of them has no
-  vectors, neither has the other.
+* Lanes with clamped indices, or separated by conditions on the point, have scalar loops at both ends of a row. So have
+  remaining lanes of the row that do not fill a vector.
+* A producer inside a thread for every evaluation of its consumer shares the consumer's lane loop: they have vectors
+  both or not at all.
 * Boundary conditions with remainders compute these per lane, in blocks at the ends where rows reach beyond an array.
 * Running sums stay in registers if they are few and all blocks have equal rows; wide rows are strip-mined
   (`autosched.lower.passes.cpu.strip_mine`). With very few sums, each addition waits for the one before, unless sums are
@@ -256,7 +256,7 @@ class CpuModel:
     def _ends(self, rows: LaneLoops, vector: Floats) -> Floats:
         """Return the share of lanes in the scalar loops at both ends of rows, ``float64[R]``.
 
-        These run the lanes with clamped indices and the rest beside the vectors of the others.
+        These run lanes with clamped indices, and remaining lanes that do not fill a vector.
 
         Args:
             rows: The nests.

@@ -24,7 +24,7 @@ PARTS_OF_ROWS = 192
 STREAMS = 48
 """Streams of pages that the prefetcher of a core can follow."""
 OF_PAGES = 0.4
-"""Relative time of a line that it misses for that reason."""
+"""Relative time of a line that the prefetcher misses because of too many pages."""
 KEPT_BYTES = 2 * NEAR_BYTES
 """Most bytes read in between for which later blocks hit the core's caches."""
 NEAREST_BYTES = 1 << 15

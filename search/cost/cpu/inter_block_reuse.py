@@ -27,7 +27,7 @@ def distinct_reads_by_level(evaluation: BatchEvaluation, root_dims: Ints) -> tup
         root_dims: ``int64[R, D]``, the root's dimension, from 1, that shifts each dimension of a nest; 0 for none.
 
     Returns:
-        ``float64[R, 1 + D]`` each: bytes, contiguous rows of these, and number of such groups of blocks.
+        ``float64[R, 1 + D]`` each: distinct bytes, their contiguous rows, and number of groups of blocks.
     """
     nests, reader, kinds = evaluation.geometry.nests, evaluation.batch.readers, evaluation.accesses.kinds
     outside = (kinds["store"] == 0) & (kinds["own"] == 0) & (kinds["memory"] == GLOBAL)

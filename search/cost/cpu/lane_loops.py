@@ -28,9 +28,9 @@ PAGE = 4096
 MOST_UNROLLED = 4
 """Most lanes of a loop that gcc unrolls completely."""
 LEAST_AROUND = 16
-"""Fewest iterations of the loop around such a loop for which gcc forms vectors along it."""
+"""Fewest iterations of the loop around an unrolled loop for which gcc forms vectors along it."""
 MOST_OPERATIONS = 400
-"""Most operations and accesses of all lanes of such a loop."""
+"""Most operations and accesses of all lanes of a loop that gcc unrolls completely."""
 _CLAMPED = [FIELD[name] for name in ("low", "high", "periodic")]
 
 
@@ -45,8 +45,7 @@ class LaneLoops:
         lanes: ``float64[R]``, iterations of the lane loop; without threads, of the innermost loop.
         lane_points: ``float64[R]``, contiguous points of each lane, so that neighbours lie that far apart.
         costs: ``float64[R, COLUMNS]``, see `of`.
-        shared_loads: ``float64[R]``, loads of lanes far apart that an evaluation saves, as points of a thread share
-            them.
+        shared_loads: ``float64[R]``, loads of lanes far apart that points of a thread share, per evaluation.
         all_shared: ``bool[R]``, whether all such loads are shared.
         jammed: ``float64[R]``, rows of lanes that unroll-and-jam combines; 1 where it does not apply.
         jam_savings: ``float64[R, SPARED]``, savings of an evaluation by that, see `saved_loads`.
@@ -60,11 +59,11 @@ class LaneLoops:
         loop: ``int64[R]``, the nest whose lane loop each runs in. A producer computed for every single evaluation of
             its consumer shares the consumer's.
         global_bytes: ``float64[R]``, bytes of the arrays in global memory that the nest reads.
-        global_share: ``float64[R]``, the nest's share of these, as several nests may read the same array.
+        global_share: ``float64[R]``, the nest's share of ``global_bytes``, as several nests may read the same array.
         level_bytes: ``float64[R, 1 + D]``, distinct bytes that groups of adjacent blocks read, see
             `distinct_reads_by_level`.
-        level_rows: ``float64[R, 1 + D]``, contiguous rows of these.
-        level_groups: ``float64[R, 1 + D]``, number of such groups of blocks.
+        level_rows: ``float64[R, 1 + D]``, contiguous rows of ``level_bytes``.
+        level_groups: ``float64[R, 1 + D]``, number of the groups of blocks.
         features: ``float64[R, features]``.
     """
 

@@ -49,7 +49,7 @@ class ValueCosts:
         return self._moves[key]
 
     def dependence(self, stage: StageId, dims: Collection[str]) -> LaneDependence:
-        """Return how values depend on dimensions of a stage, consumers first.
+        """Return the dependence of values on dimensions of a stage, consumers first.
 
         Returns:
             The dependent dimensions of each Func, and the costs of each over all its calls.

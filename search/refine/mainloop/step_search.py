@@ -52,7 +52,7 @@ MOST_CHECKED = 8
 
 
 class TransferMode(Enum):
-    """How operand tiles get to shared memory.
+    """Transfer of operand tiles to shared memory.
 
     Attributes:
         SINGLE_BUFFER: Each step loads its own tiles.

@@ -1,4 +1,4 @@
-"""Tilings of one step's kernel in which the block's threads together load each shared-memory tile."""
+"""Tilings of one step's kernel with cooperative loads: all threads of a block load each shared-memory tile."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 GLOBAL_LOAD_COST = 40.0
-"""Cost of a load from global memory in operations: the `balance` of Halide's scheduler, which the paper extends."""
+"""Cost in operations of a load from global memory: the `balance` of Halide's scheduler, which the paper extends."""
 SHARED_LOAD_COST = 1.0
 """Cost of a load from shared memory: that of Halide's scheduler for small footprints."""
 OCCUPANCY_THRESHOLD = 0.1
@@ -63,7 +63,7 @@ class PricedGroup:
         params: ``int64[N, columns]``, see `autosched.featurize.sketch.sketch.columns`.
         costs: ``float64[N]``, ascending.
         threads: ``int64[N]``, most threads of any stage.
-        shared_bytes: ``int64[N]``, total size of the members' buffers.
+        shared_bytes: ``int64[N]``, total size of the fused producers' buffers.
         rules: Rules that all tilings satisfy.
         considered: Number of tilings considered.
         pruned: Number of pruned tilings by reason.
@@ -147,7 +147,7 @@ class GroupPricer:
         roles = dim_roles(grid.sizes.tolist())
         threaded = {d for d, r in zip(grid.dims, roles, strict=True) if r is Role.THREADS}
         for spot in structure.spots:
-            params[:, layout.threads_of(spot.func)] = self._member_threads(spot.func, extents[spot.func], threaded)
+            params[:, layout.threads_of(spot.func)] = self._producer_threads(spot.func, extents[spot.func], threaded)
         nests = [self._nest(s, grid.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages]
         footprint = np.zeros(len(params), np.int64)
         for spot in structure.spots:
@@ -162,11 +162,11 @@ class GroupPricer:
             ]  # fmt: skip
         return self._evaluate(structure, params, nests, footprint, count.prod(axis=1), final, rules)
 
-    def _member_threads(self, func: str, extents: Ints, threaded: set[str]) -> Ints:
-        """Return the threads of a member, ``int64[N, dims]`` (lines 21 to 23).
+    def _producer_threads(self, func: str, extents: Ints, threaded: set[str]) -> Ints:
+        """Return the threads of a fused producer, ``int64[N, dims]`` (lines 21 to 23).
 
-        There is one thread per point in the dimensions that the output has threads in. A Func without any of these is
-        treated as an output.
+        There is one thread per point in the thread dimensions of the output. A Func without any of these dimensions has
+        the threads of an output.
         """
         f = self.bound.funcs[func]
         has_threads = [d in threaded for d in f.dims]
@@ -195,7 +195,7 @@ class GroupPricer:
     ) -> PricedGroup:  # fmt: skip
         """Return the valid tilings ``int64[N, columns]`` with their costs, from the loop nests of all stages."""
         t, n = self.target, len(params)
-        members = {s.func for s in structure.spots}
+        fused = {s.func for s in structure.spots}
         memory, arithmetic = np.zeros(n), np.zeros(n)
         occupancy = np.ones(n)
         active_threads = np.full(n, t.max_threads_per_block, np.int64)
@@ -206,18 +206,16 @@ class GroupPricer:
         for nest in nests:
             work = self.work.of(nest.id, nest.lane, structure.inlined)
             for read in work.reads:  # lines 3 to 6
-                per_load = (
-                    SHARED_LOAD_COST if read.source in members else GLOBAL_LOAD_COST / read.consecutive(nest.lanes)
-                )
+                per_load = SHARED_LOAD_COST if read.source in fused else GLOBAL_LOAD_COST / read.consecutive(nest.lanes)
                 memory += nest.evaluations * read.count * per_load
             threads = nest.threads.prod(axis=1)
             too_deep |= _fill_axes(block, nest.threads)  # line 25
-            of_stage = estimate_occupancy(t, threads, footprint, blocks)  # line 26
-            rate = np.maximum(of_stage.occupancy * of_stage.active_threads, 1e-9)
+            estimate = estimate_occupancy(t, threads, footprint, blocks)  # line 26
+            rate = np.maximum(estimate.occupancy * estimate.active_threads, 1e-9)
             arithmetic += nest.evaluations * work.arithmetic / rate  # line 30
-            occupancy = np.minimum(occupancy, of_stage.occupancy)  # lines 31 to 34
-            active_threads = np.minimum(active_threads, of_stage.active_threads)
-            active_sms = np.minimum(active_sms, of_stage.active_multiprocessors)
+            occupancy = np.minimum(occupancy, estimate.occupancy)  # lines 31 to 34
+            active_threads = np.minimum(active_threads, estimate.active_threads)
+            active_sms = np.minimum(active_sms, estimate.active_multiprocessors)
             thread_count = np.maximum(thread_count, threads)
         valid = np.ones(n, bool)
         pruned: list[tuple[str, int]] = []

@@ -170,7 +170,7 @@ def _check_incumbent(node: Node, incumbent: Incumbent, state: TuningState) -> No
     if not incumbent.seconds > 0 or not all(seconds > 0 for seconds in incumbent.again.values()):
         raise node.error("has a time that is not above 0")
     if incumbent.again and digest(incumbent.schedule) not in incumbent.again:
-        raise node.error("has no time of its own schedule among those of its comparison")
+        raise node.error("has a comparison without a time of its schedule")
     if not any(d.schedule == incumbent.schedule for batch in state.drawn for d in batch):
         raise node.error("has a schedule that was never drawn")
 

@@ -41,7 +41,7 @@ class Equation:
 def split_equation(e: Equation) -> list[Equation] | None:
     """Return equations whose conjunction is equivalent to an equation; None if it has no solution.
 
-    Unknowns with small coefficients get an equation of their own if their sum is less than the common divisor of the
+    Unknowns with small coefficients get a separate equation if their sum is less than the common divisor of the
     other coefficients. With all unknowns below 10, ``10*a + b - 10*c - d == 0`` is ``b == d`` and ``a == c``.
     """
     unknowns = sorted(e.unknowns, key=lambda u: abs(u.scale))
