@@ -40,7 +40,7 @@ def map_parts(
             continue
         for name in names:
             part = getattr(node, name)
-            mapped = _map_tuple(part, function) if type(part) is tuple else function(part)  # type: ignore[arg-type]
+            mapped = _map_tuple(part, function) if type(part) is tuple else function(part)
             if mapped is not part:
                 changes = changes or {}
                 changes[name] = mapped

@@ -9,6 +9,7 @@ directory (`out` by default) gets pictures, CUDA source, loop nests, schedules a
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import statistics
@@ -57,7 +58,9 @@ class Result:
 
 def main() -> int:
     """Run the demonstration; return the exit code."""
-    out = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", nargs="?", default="out", help="where to write (default: out)")
+    out = Path(parser.parse_args().directory)
     out.mkdir(parents=True, exist_ok=True)
     image = get_app(APPS[0]).make_inputs(SIZES)["input"]
     say(f"photograph, filled up with mirrored copies: float32{list(image.shape)}")
