@@ -1,4 +1,4 @@
-"""A legal schedule of every random pipeline from every strategy; prints what failed and exits 1 if anything did.
+"""Check that every strategy finds a legal schedule of every random pipeline; exits 1 on any failure.
 
     python scripts/check_strategies.py [--pipelines 500] [--strategies roots,beam,sioutas] [--targets h200,cpu]
     python scripts/check_strategies.py --first 137 --pipelines 1 --jobs 1   (repeats one of them)

@@ -1,4 +1,4 @@
-"""How much faster than `roots` the schedules are that a model takes to be so, by how much it says; prints Markdown.
+"""Measured speedup over `roots` by predicted speedup; prints Markdown.
 
     python scripts/bench_baseline.py docs/results/data/cpu-genuineintel-6-amx-labels.parquet
     python scripts/bench_baseline.py LABELS.parquet --weights out/cpu/fold*/model.safetensors  # of train.py folds=4

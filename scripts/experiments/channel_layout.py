@@ -1,4 +1,4 @@
-"""An image whose channels come last beside the same image with its channels first; prints milliseconds and ratios.
+"""Channels-last against channels-first layout of one image; prints milliseconds and ratios.
 
     OMP_NUM_THREADS=1 python scripts/bench_channels.py [--height 1024] [--width 1536] [--channels 3] [--rounds 15]
 

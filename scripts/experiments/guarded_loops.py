@@ -1,4 +1,4 @@
-"""What kernels gain when loops inside the points of a thread, with guards, stay loops at a border; prints Markdown.
+"""Effect of not unrolling guarded loops inside unrolled points of boundary code; prints Markdown.
 
     python scripts/compare_borders.py [--labels docs/results/data/h200-labels.parquet] [--kind app] [--problems 20]
 

@@ -1,4 +1,4 @@
-"""What kernels that spill gain when they are compiled with room for more registers; prints Markdown. Needs no GPU.
+"""Effect of relaxed launch bounds on kernels that spill registers; prints Markdown, needs no GPU.
 
     python scripts/compare_room.py [--apps addsgd6,rhs4center] [--cost learned] [--target h200] [--seconds 20]
 

@@ -1,4 +1,4 @@
-"""What one choice of the search brings: suite apps searched without and with it.
+"""Ablation of one feature of the search: suite apps searched without and with it.
 
     python scripts/bench_choices.py streams [sgemm conv_layer ...] [--beam 8] [--passes 2] [--seconds 20]
     python scripts/bench_choices.py slides

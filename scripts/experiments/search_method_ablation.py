@@ -1,4 +1,4 @@
-"""What parts of the search's method are worth in times of what it finds, not in predictions alone; prints Markdown.
+"""Ablation of the search method by times of the schedules found, not by predictions alone; prints Markdown.
 
     OMP_NUM_THREADS=1 python scripts/ablation.py --target cpu [--apps unsharp,harris] [--rounds 15] [--json FILE]
     python scripts/ablation.py --target h200

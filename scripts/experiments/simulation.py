@@ -1,4 +1,4 @@
-"""What the simulated GPU makes of an app's schedules, kernel by kernel, beside the analytical model's prediction.
+"""Simulated times of an app's schedules, kernel by kernel, with the analytical model's predictions.
 
     python scripts/simulate.py harris [--strategy roots,sioutas,beam] [--target h200] [--random 5] [--seed 0]
     python scripts/simulate.py local_laplacian --random 20 --speed     # kernels a second, and where the time goes

@@ -1,4 +1,4 @@
-"""Predicted times of the schedules that each strategy finds, and real ones on this machine's CPU; prints tables.
+"""Compare strategies by predicted times, and by measured times on this machine's CPU; prints tables.
 
     python scripts/compare_strategies.py [--apps harris,unsharp] [--target h200] [--seconds 30] [--json FILE]
     python scripts/compare_strategies.py --target cpu --run [--rounds 10] [--scale 0.5]
