@@ -46,7 +46,12 @@ def parser() -> argparse.ArgumentParser:
     add("--apps", default="", help="apps of the suite (default: all)")
     add("--sizes", default="small,odd,paper", help="problem sizes of the suite check (default: %(default)s)")
     add("--strategies", default="roots,sioutas,beam", help="scheduling strategies (default: %(default)s)")
-    add("--search-seconds", type=float, default=Options.search_seconds, help="time budget of each search (default: %(default)g)")
+    add(
+        "--search-seconds",
+        type=float,
+        default=Options.search_seconds,
+        help="budget of each search (default: %(default)g)",
+    )
     add("--ranked", type=int, default=Options.ranked, help="schedules timed of each search (default: %(default)s)")
     add("--weights", default="", help="a learned model; adds the strategy `learned`")
     add("--samples", type=int, default=Options.samples, help="samples to collect or compile (default: %(default)s)")

@@ -2,10 +2,10 @@
 
     python scripts/bench_inner_loops.py [--apps conv_layer,...] [--seconds 30] [--arch sm_90] [--json FILE]
 
-First come hand-tiled schedules of the matrix product and the convolution layer (`autosched.apps.hand_schedules`), with
-a single buffer and with double buffering; both are in the schedule space. Then come the kernels of the beam search. The
-counted loop is the innermost one with the most FFMA; its body is counted once, as the compiler unrolled it, and a kernel
-without such a loop is counted whole. Columns: instructions of the loop; FFMA and their share; 16-byte and other loads
+First come hand-tiled schedules of the matrix product and the convolution layer (`autosched.apps.hand_schedules`),
+single- and double-buffered; both are in the schedule space. Then come the kernels of the beam search. The counted loop
+is the innermost one with the most FFMA; its body is counted once, as the compiler unrolled it. A kernel without such a
+loop is counted whole. Columns: instructions of the loop; FFMA and their share; 16-byte and other loads
 from shared memory; loads from global memory into registers; registers and spilled bytes by ptxas.
 """
 

@@ -55,14 +55,12 @@ def main() -> None:
     parser.add_argument("--drawers", type=int, default=1, help="processes that draw schedules (default 1)")
     options = parser.parse_args()
     if not 1 <= options.rounds <= options.pipelines:
-        parser.error(f"{options.rounds} rounds of {options.pipelines} pipelines: give 1 to {options.pipelines} rounds, as each needs a pipeline")
+        parser.error(f"{options.rounds} rounds of {options.pipelines} pipelines: each round needs a pipeline")
     problems = [Problem.random(options.first + n) for n in range(options.pipelines)]
     rounds = [Round.drawn(problems[k :: options.rounds], options.drawers) for k in range(options.rounds)]
     samples, kernels, texts = (sum(getattr(r, name) for r in rounds) for name in ("samples", "kernels", "distinct"))
     print(f"{samples} samples of {len(problems)} pipelines, {options.processes} processes that compile")
-    print(
-        f"{kernels} kernels with {texts} distinct texts: {kernels / texts:.2f} for each text", flush=True
-    )
+    print(f"{kernels} kernels with {texts} distinct texts: {kernels / texts:.2f} for each text", flush=True)
 
     total: dict[str, Spent] = {}
     for number, one in enumerate(rounds):
