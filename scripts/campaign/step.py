@@ -1,4 +1,4 @@
-"""The program of a step's process: ``python -m campaign.step NAME OPTIONS SECONDS OUTCOME``."""
+"""Main program of a step's process: ``python -m campaign.step NAME OPTIONS SECONDS OUTCOME``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from campaign.results import Results
 RESULTS_FILE = "results.json"
 _MARGIN_S = 3.0
 _MARGIN_SHARE = 0.06
-"""A step is told that it has less time than it really has, so that it can end by itself."""
+"""Share of its time limit that a step leaves unused, so that it can end by itself before it is killed."""
 
 
 def run_step(name: str, options: Options, seconds: float) -> Outcome:
@@ -24,7 +24,7 @@ def run_step(name: str, options: Options, seconds: float) -> Outcome:
 
     Args:
         name: The step.
-        options: What the campaign is asked to do.
+        options: Options of the campaign.
         seconds: Time after which this process is killed.
     """
     own = max(seconds - max(_MARGIN_S, _MARGIN_SHARE * seconds), 0.5 * seconds)
@@ -38,7 +38,7 @@ def run_step(name: str, options: Options, seconds: float) -> Outcome:
 
 
 def main() -> None:
-    """Run the step that the command line names, and write how it ended."""
+    """Run the step of the command line and write its outcome."""
     name, options, seconds, outcome = sys.argv[1:]
     found = run_step(name, Options.parse(options), float(seconds))
     write_json(Path(outcome), asdict(found))

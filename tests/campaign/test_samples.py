@@ -133,7 +133,7 @@ def test_too_few_pipelines_to_leave_an_app_out_are_no_failure(collected: Options
 def test_training_without_samples_says_what_to_do(tmp_path: Path) -> None:
     outcome, _ = run("train", options(tmp_path))
     assert not outcome.finished
-    assert outcome.message == "there are no samples for H200: run the step collect before"
+    assert outcome.message == "there are no samples for H200: run the step collect first"
 
 
 def test_apps_lie_evenly_among_random_pipelines(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_without_a_right_result_nothing_is_right(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(suite, "expected_outputs", fail)
     part = Judge(get_target("cpu"), "cpu").judge(Case(problem_of("blur", "small").text(), {"roots": ""}, False))
-    assert part["wrong"] == {"roots": "no right result is known: pictures need Pillow"}
+    assert part["wrong"] == {"roots": "the reference failed: pictures need Pillow"}
 
 
 def test_large_problems_have_other_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
