@@ -1,4 +1,4 @@
-"""Prints a failing program as a script that needs nothing but autosched and NumPy."""
+"""Printer of a failing program as a script that depends only on autosched and NumPy."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ sys.stdout.write(str(au.interpret(pipeline, inputs, params)) + "\\n")
 
 
 def script(program: Program, failure: Failure, family: str) -> str:
-    """Return a script that shows a failure; text that the language refuses is printed as it is."""
+    """Return a script that reproduces a failure; text refused by the language is printed unchanged."""
     trial = failure.trial
     under = f" under a schedule for {trial}, seed {trial.seed}" if trial else ""
     message = failure.message.replace("\\", "\\\\").replace('"', "'")

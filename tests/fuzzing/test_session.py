@@ -12,7 +12,7 @@ import pytest
 from fuzzing.check import DIED, HUNG, RIGHT, WRONG
 from fuzzing.records import FILE, Records, Row, summary
 from fuzzing.session import Session
-from fuzzing.worker_pool import Crew, Task
+from fuzzing.worker_pool import ProgramWorkers, Task
 
 from tests.fuzzing.conftest import SCRIPTS
 from tests.fuzzing.small import clumsy_judge, small
@@ -60,7 +60,7 @@ def test_the_summary_counts_by_class_and_reason() -> None:
 
 def test_programs_that_hang_or_die_are_recorded_and_the_others_judged() -> None:
     tasks = [Task(small(k, text), (), key=k) for k, text in enumerate(("right", "die", "wrong", "hang", "right"))]
-    with Crew(2, limit_s=8.0, judge=clumsy_judge) as crew:
+    with ProgramWorkers(2, limit_s=8.0, judge=clumsy_judge) as crew:
         found = {task.key: outcome for task, outcome, _ in crew.outcomes(tasks)}
     assert [found[k].verdict for k in range(5)] == [RIGHT, DIED, WRONG, HUNG, RIGHT]
     assert found[1].failures[0].message == "the process ended with 3"
