@@ -1,17 +1,22 @@
-"""Atomic replacement of files."""
+"""Atomic replacement of files, without `autosched`: the command must start where none of its packages is installed."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
-
-from autosched.atomic_files import replace_file
 
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file by a text; its directory is created if missing."""
-    replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
