@@ -15,7 +15,7 @@ class Step:
     """A step of the campaign.
 
     Attributes:
-        name: Its name; the module `campaign.<name>` has its function ``run``.
+        name: Its name; its module (`module_of`) has a function ``run``.
         weight: Its share of the time, relative to the other chosen steps.
         modules: Required Python modules.
         tool: Required program.
@@ -60,6 +60,11 @@ STEPS = (
 NAMES = tuple(step.name for step in STEPS)
 DEFAULT = tuple(name for name in NAMES if name != "compile")
 """Default steps; compilation ahead of time is for another machine."""
+
+
+def module_of(name: str) -> str:
+    """Return the full name of a step's module; the step `peers` runs the module `competitors`."""
+    return f"campaign.{'competitors' if name == 'peers' else name}"
 
 
 def chosen_steps(names: Iterable[str]) -> list[Step]:

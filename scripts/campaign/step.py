@@ -11,6 +11,7 @@ from pathlib import Path
 from campaign.context import Context, Outcome
 from campaign.files import write_json
 from campaign.options import Options
+from campaign.plan import module_of
 from campaign.results import Results
 
 RESULTS_FILE = "results.json"
@@ -31,7 +32,7 @@ def run_step(name: str, options: Options, seconds: float) -> Outcome:
     results = Results(options.out_path / RESULTS_FILE)
     context = Context(name, options, results, time.monotonic() + own)
     try:
-        outcome: Outcome = importlib.import_module(f"campaign.{name}").run(context)
+        outcome: Outcome = importlib.import_module(module_of(name)).run(context)
     finally:
         results.flush()
     return outcome

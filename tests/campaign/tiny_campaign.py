@@ -9,6 +9,7 @@ from typing import Any
 
 from campaign.context import Context, Outcome
 from campaign.options import Options
+from campaign.plan import module_of
 from campaign.results import Results
 
 
@@ -31,6 +32,6 @@ def context(name: str, chosen: Options, *, seconds: float = 60.0) -> Context:
 def run(name: str, chosen: Options, *, seconds: float = 60.0) -> tuple[Outcome, Context]:
     """Run a step in this process; returns its outcome and context."""
     step_context = context(name, chosen, seconds=seconds)
-    outcome: Outcome = importlib.import_module(f"campaign.{name}").run(step_context)
+    outcome: Outcome = importlib.import_module(module_of(name)).run(step_context)
     step_context.results.flush()
     return outcome, step_context
