@@ -1,4 +1,4 @@
-"""What parts of the search's method are worth in times of what it finds, not in predictions alone; prints Markdown.
+"""Ablation of the search method by times of the schedules found, not by predictions alone; prints Markdown.
 
 See `experiments.search_method_ablation`.
 """

@@ -30,7 +30,7 @@ from autosched.target import get_target
 
 
 def tuned(config: DictConfig) -> Tuned:
-    """Run, or go on with, what the configuration asks for."""
+    """Run or resume the tuning of a configuration."""
     OmegaConf.resolve(config)
     plain: Any = OmegaConf.to_container(config)
     target = get_target(config.target)
@@ -52,18 +52,18 @@ def tuned(config: DictConfig) -> Tuned:
 def main(config: DictConfig) -> None:
     """Tune with the settings of the command line."""
     try:
-        found = tuned(config)
+        result = tuned(config)
     except AutoschedError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
-        print("interrupted; what was measured is kept, and the same command with resume=true goes on", file=sys.stderr)
+        print("interrupted; measurements are kept, and the same command with resume=true continues", file=sys.stderr)
         sys.exit(130)
-    print(f"fastest {found.seconds:.4g} s, baseline {found.baseline_seconds:.4g} s ({found.source})")
-    print(f"{found.measured} schedules, without a time: {dict(found.failures) or 'none'}")
-    print(f"model off by a factor of {', '.join('-' if e is None else f'{e:.2f}' for e in found.errors)} (by batch)")
-    print(f"schedule in {found.files.schedule}, weights in {found.files.weights}")
-    if found.failures.get("wrong_result"):
-        sys.exit("error: some schedules computed a wrong result; this is a mistake of autosched, please report it")
+    print(f"fastest {result.seconds:.4g} s, baseline {result.baseline_seconds:.4g} s ({result.source})")
+    print(f"{result.measured} schedules, without a time: {dict(result.failures) or 'none'}")
+    print(f"model off by a factor of {', '.join('-' if e is None else f'{e:.2f}' for e in result.errors)} (by batch)")
+    print(f"schedule in {result.files.schedule}, weights in {result.files.weights}")
+    if result.failures.get("wrong_result"):
+        sys.exit("error: some schedules computed a wrong result; this is a bug of autosched, please report it")
 
 
 if __name__ == "__main__":

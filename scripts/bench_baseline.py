@@ -1,4 +1,4 @@
-"""How much faster than `roots` the schedules are that a model takes to be so, by how much it says; prints Markdown.
+"""Measured speedup over `roots` by predicted speedup; prints Markdown.
 
 See `experiments.baseline_preference`.
 """

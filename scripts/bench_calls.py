@@ -1,4 +1,4 @@
-"""What a call of a compiled pipeline costs the host, beside one addition in CuPy and in PyTorch; needs a GPU.
+"""Host overhead of calling a compiled pipeline, against one addition in CuPy and in PyTorch; needs a GPU.
 
 See `benchmarks.calls`.
 """

@@ -1,4 +1,4 @@
-"""An image whose channels come last beside the same image with its channels first; prints milliseconds and ratios.
+"""Channels-last against channels-first layout of one image; prints milliseconds and ratios.
 
 See `experiments.channel_layout`.
 """

@@ -1,4 +1,4 @@
-"""What one choice of the search brings: suite apps searched without and with it.
+"""Ablation of one feature of the search: suite apps searched without and with it.
 
 See `experiments.search_feature_ablation`.
 """

@@ -1,4 +1,4 @@
-"""How fast C compilers make the same schedules, in turns; prints a table.
+"""Run times of the same schedules under several C compilers, interleaved; prints a table.
 
 See `benchmarks.compilers`.
 """

@@ -1,4 +1,4 @@
-"""Time the C backend beside NumPy/SciPy and, where built, Halide's CPU schedules, in one process.
+"""Time the C backend against NumPy/SciPy and, where built, Halide's CPU schedules, in one process.
 
 See `benchmarks.cpu`.
 """

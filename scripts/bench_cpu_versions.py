@@ -1,4 +1,4 @@
-"""Time the C backend of two versions of this library in turn, in one run.
+"""Time the C backends of two versions of this library, interleaved in one run.
 
 See `benchmarks.cpu_versions`.
 """

@@ -1,4 +1,4 @@
-"""What the inner loops of kernels of products and convolutions consist of, as machine code; needs no GPU.
+"""Machine code of the inner loops of matrix products and convolutions; needs no GPU.
 
 See `benchmarks.inner_loops`.
 """

@@ -1,4 +1,4 @@
-"""Instructions that generated kernels execute, over those they cannot do without; needs no GPU.
+"""Executed instructions of generated kernels over a lower bound; needs no GPU.
 
 See `benchmarks.instructions`.
 """

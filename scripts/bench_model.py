@@ -1,4 +1,4 @@
-"""Time a cost model's predictions beside featurizing the same kernels, for batches of several sizes.
+"""Time a cost model's predictions against featurizing the same kernels, for several batch sizes.
 
 See `benchmarks.model`.
 """

@@ -1,4 +1,4 @@
-"""How fast samples are made, beside how fast NVRTC alone compiles the same kernels in as many processes.
+"""Time of producing samples against NVRTC alone on the same kernels and number of processes.
 
 See `benchmarks.samples`.
 """

@@ -1,4 +1,4 @@
-"""Time whole searches beside Halide's C++ GPU autoscheduler (Anderson2021), in one run; prints times and ratios.
+"""Time whole searches against Halide's C++ GPU autoscheduler (Anderson2021) in one run; prints times and ratios.
 
 See `benchmarks.search`.
 """

@@ -4,7 +4,7 @@
     python scripts/check_features.py --vectors        # coalesced accesses
     python scripts/check_features.py --grid 1531 --apps blur,harris   # whole grids of more than a million pixels
 
-The exit status is 1 if an exact comparison fails. ``--seed N --schedules 1`` repeats a failure, which names its seed.
+The exit status is 1 if an exact comparison fails. ``--seed N --schedules 1`` repeats the failure of seed N.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SEEDS_PER_TASK = 4
 
 
 def check_app(name: str, seeds: Sequence[int], grid: int, vectors: bool) -> validation.FeatureTally:
-    """Compare the schedules of an app that some seeds give."""
+    """Compare an app's random schedules of some seeds."""
     problem, target = validation.app_problem(name, grid), get_target("h200")
     evaluator = KernelEvaluator(problem.bound, target, AnalyticalModel(target), SearchSettings())
     states = RandomStates(evaluator, varied=True)
@@ -48,7 +48,7 @@ def check_app(name: str, seeds: Sequence[int], grid: int, vectors: bool) -> vali
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--apps", default=",".join(load_apps()), help="their names, separated by commas")
+    parser.add_argument("--apps", default=",".join(load_apps()), help="names of apps, separated by commas")
     parser.add_argument("--schedules", type=int, default=10, help="schedules of each app")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first schedule; further seeds follow")
     parser.add_argument("--grid", type=int, default=0, help="points a side of images; then only grids are compared")

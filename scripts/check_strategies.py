@@ -1,4 +1,4 @@
-"""A legal schedule of every random pipeline from every strategy; prints what failed and exits 1 if anything did.
+"""Check that every strategy finds a legal schedule of every random pipeline; exits 1 on any failure.
 
 See `checks.strategies`.
 """

@@ -1,4 +1,4 @@
-"""Random legal schedules of every suite app, judged by all witnesses; prints coverage and exits 1 on any difference.
+"""Run random legal schedules of every suite app through all backends; prints coverage, exits 1 on any difference.
 
 See `checks.suite`.
 """

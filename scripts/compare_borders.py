@@ -1,4 +1,4 @@
-"""What kernels gain when loops inside the points of a thread, with guards, stay loops at a border; prints Markdown.
+"""Effect of not unrolling guarded loops inside unrolled points of boundary code; prints Markdown.
 
 See `experiments.guarded_loops`.
 """

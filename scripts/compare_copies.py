@@ -1,4 +1,4 @@
-"""What copies of sources in shared memory cost and save, by how much longer kernels may be predicted to take with them.
+"""Effect of cache reads in shared memory, by the tolerated increase of a kernel's predicted time.
 
 See `experiments.cache_read`.
 """

@@ -1,4 +1,4 @@
-"""The three modes on suite apps: what each takes to find a schedule, and how fast that is; prints Markdown.
+"""Compare the three modes on suite apps: search time and run time of the schedule; prints Markdown.
 
 See `experiments.modes`.
 """

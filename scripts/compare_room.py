@@ -1,4 +1,4 @@
-"""What kernels that spill gain when they are compiled with room for more registers; prints Markdown. Needs no GPU.
+"""Effect of relaxed launch bounds on kernels that spill registers; prints Markdown, needs no GPU.
 
 See `experiments.launch_bounds`.
 """

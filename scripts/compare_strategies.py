@@ -1,4 +1,4 @@
-"""Predicted times of the schedules that each strategy finds, and real ones on this machine's CPU; prints tables.
+"""Compare strategies by predicted times, and by measured times on this machine's CPU; prints tables.
 
 See `experiments.strategies`.
 """

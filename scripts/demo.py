@@ -1,4 +1,4 @@
-"""Finds schedules of Harris corners and unsharp mask for an H200 and runs them on a photograph.
+"""Find schedules of Harris corners and unsharp mask for an H200 and run them on a photograph.
 
 See `drawings.demo`.
 """

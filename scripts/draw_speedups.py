@@ -1,4 +1,4 @@
-"""How many times as fast as Sioutas' strategy the search is on a GPU, app by app (the paper's Figure 5), as a picture.
+"""Plot the search's speedup over Sioutas' strategy on a GPU, app by app (the paper's Figure 5).
 
 See `drawings.speedups`.
 """

@@ -1,13 +1,12 @@
-"""Measure many schedules of random pipelines and suite apps, for training; settings are in `configs/make_dataset.yaml`.
+"""Measure many schedules of random pipelines and suite apps for training; settings: `configs/make_dataset.yaml`.
 
     python scripts/make_dataset.py                                          # simulated H200
     python scripts/make_dataset.py measure=cpu target=cpu random_pipelines=cpu database=out/cpu.sqlite budget_s=600
     python scripts/make_dataset.py measure=cuda target=cuda dataset=suite parquet=out/suite.parquet
-    python scripts/make_dataset.py dataset=tiny random_pipelines=small      # a look at how it works
+    python scripts/make_dataset.py dataset=tiny random_pipelines=small      # a quick trial
     python scripts/make_dataset.py measure=cuda target=cuda dataset.labels=docs/results/data/h200-labels.parquet
 
-Every result is in the database as soon as it is there; started again, the script goes on where it was. It ends with 1
-if any schedule computed a wrong result.
+Every result is stored at once; a second run resumes. The exit status is 1 if any schedule computed a wrong result.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def main(config: DictConfig) -> None:
         CONSOLE.print(f"[red]{error}[/]", highlight=False)
         code = 2
     except KeyboardInterrupt:
-        CONSOLE.print("interrupted; what was measured is stored, and the same command goes on from there")
+        CONSOLE.print("interrupted; measurements are stored, and the same command resumes")
         code = 130
     if code:
         sys.exit(code)

@@ -1,4 +1,4 @@
-"""Fill in the generated parts of pages in docs/reference: features, commands, settings, environment variables.
+"""Write the generated parts of pages in docs/reference: features, commands, settings, environment variables.
 
 See `drawings.reference_pages`.
 """

@@ -1,4 +1,4 @@
-"""What the search finds with the learned model and with the analytical one, at the same budget; prints Markdown.
+"""Compare searches by the learned and by the analytical model at the same budget; prints Markdown.
 
 See `experiments.regret`.
 """

@@ -1,4 +1,4 @@
-"""What the simulated GPU makes of an app's schedules, kernel by kernel, beside the analytical model's prediction.
+"""Simulated times of an app's schedules, kernel by kernel, with the analytical model's predictions.
 
 See `experiments.simulation`.
 """

@@ -1,4 +1,4 @@
-"""Train a cost model on measured or simulated schedules; settings are in `configs/train.yaml` and its groups.
+"""Train a cost model on measured or simulated schedules; settings: `configs/train.yaml` and its groups.
 
     python scripts/train.py data.path=results.sqlite target=h200 output=out/train
     python scripts/train.py data.path=results.sqlite model=paper train_loss@loss=paper
@@ -9,8 +9,8 @@
     python scripts/train.py 'data.path=[samples.parquet,samples-2.parquet]'
     python scripts/train.py data.path=here.parquet target=cpu 'data.beside=[there.parquet]'
 
-Weights, figures on pipelines that were held out (with those of the analytical model beside them), TensorBoard's curves
-and plots go into the output directory.
+The output directory gets weights, figures on held-out pipelines (also of the analytical model), TensorBoard curves and
+plots.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from autosched.errors import AutoschedError
 
 @hydra.main(config_path="../configs", config_name="train", version_base="1.3")
 def main(config: DictConfig) -> None:
-    """Train what the configuration asks for."""
+    """Train with the settings of the command line."""
     started = time.perf_counter()
     try:
         train_and_print(config)
     except AutoschedError as error:
         sys.exit(f"error: {error}")
-    print(f"{time.perf_counter() - started:.0f} s in all")
+    print(f"{time.perf_counter() - started:.0f} s in total")
 
 
 if __name__ == "__main__":

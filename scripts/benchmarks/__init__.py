@@ -1,1 +1,1 @@
-"""Benchmarks: both sides in one process run, with the ratio."""
+"""Benchmarks: both variants in one run, with their ratio."""

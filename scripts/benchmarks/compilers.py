@@ -1,12 +1,11 @@
-"""How fast C compilers make the same schedules, in turns; prints a table.
+"""Run times of the same schedules under several C compilers, interleaved; prints a table.
 
     OMP_NUM_THREADS=1 python scripts/bench_compilers.py --compilers gcc-12,gcc-14,clang-19 [--apps harris,hist]
 
-Each app is scheduled for this machine's processor by the beam search with the model that is the default here, and its C
-compiled by every compiler, which may come with options of its own: ``"gcc-14 -fno-ivopts"``. Results are compared with
-the first compiler's, bit for bit, and the largest difference over the largest value is told where they are not equal:
-some compilers have elementary functions of vectors, which round differently. With OMP_NUM_THREADS=1 times are the
-processor's, which are steadier where other processes are busy.
+The beam search schedules each app for this machine's processor with the default model, and every compiler compiles the
+same C. A compiler may have options: ``"gcc-14 -fno-ivopts"``. Results are compared with the first compiler's, bit for
+bit. Where they differ, the largest difference over the largest value is printed: vectorised elementary functions of
+some compilers round differently. With OMP_NUM_THREADS=1 times are processor times, which vary less on a busy machine.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ Array = NDArray[Any]
 
 
 def main() -> None:
-    """Time the apps that the command line names with each compiler."""
+    """Time the apps of the command line with each compiler."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compilers", required=True, help="commands, separated by commas")
     parser.add_argument("--apps", default=",".join(load_apps()), help="names, separated by commas")
     parser.add_argument("--seconds", type=float, default=20, help="time budget of each search")
-    parser.add_argument("--rounds", type=int, default=5, help="calls of each, in turn")
+    parser.add_argument("--rounds", type=int, default=5, help="interleaved calls of each variant")
     options = parser.parse_args()
     compilers = options.compilers.split(",")
     for compiler in compilers:
@@ -55,7 +54,7 @@ def main() -> None:
 
 
 def timed(name: str, compilers: Sequence[str], budget: float, rounds: int) -> tuple[Array, list[float]]:
-    """Return the median seconds with each compiler, and how far results are from the first one's."""
+    """Return the median seconds with each compiler, and the largest relative difference from the first result."""
     app, target = get_app(name), get_target("cpu")
     pipeline, params = app.configure({})
     sizes = dict(app.default_sizes)
@@ -74,16 +73,16 @@ def timed(name: str, compilers: Sequence[str], budget: float, rounds: int) -> tu
             started = clock()
             kernel(inputs)
             of_round[k] = clock() - started
-    differences = [max(map(_difference, results[0], found)) for found in results]
+    differences = [max(map(_difference, results[0], result)) for result in results]
     return np.median(times, axis=0), differences
 
 
-def _difference(expected: Array, found: Array) -> float:
+def _difference(expected: Array, actual: Array) -> float:
     """Return the largest difference of two arrays over the largest value of the first."""
-    if np.array_equal(expected, found, equal_nan=expected.dtype.kind == "f"):
+    if np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f"):
         return 0.0
-    expected, found = expected.astype(np.float64), found.astype(np.float64)
-    return float(np.nanmax(np.abs(expected - found)) / np.nanmax(np.abs(expected)))
+    expected, actual = expected.astype(np.float64), actual.astype(np.float64)
+    return float(np.nanmax(np.abs(expected - actual)) / np.nanmax(np.abs(expected)))
 
 
 def _arrays(result: Any) -> tuple[Array, ...]:

@@ -1,9 +1,9 @@
-"""Time the C backend beside NumPy/SciPy and, where built, Halide's CPU schedules, in one process.
+"""Time the C backend against NumPy/SciPy and, where built, Halide's CPU schedules, in one process.
 
     python scripts/bench_cpu.py [--apps blur,harris,unsharp] [--rounds 30] [--halide TOOLS BUILT]
 
 TOOLS is a folder with `run_halide_peers.py` (it defines Variant(out, record) with a method call()), BUILT the folder
-with its manifest.json. Every round runs each variant once, so that a noisy machine treats all alike; the table gives
+with its manifest.json. Every round runs each variant once, so that noise affects all variants equally. The table gives
 the median, the least, and the ratio of medians to `roots`.
 """
 
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--apps", default=",".join(HAND))
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--halide", nargs=2, metavar=("TOOLS", "BUILT"))
-    parser.add_argument("--json", metavar="FILE", help="also write the figures here")
+    parser.add_argument("--json", metavar="FILE", help="file for the figures")
     args = parser.parse_args()
     results: dict[str, dict[str, dict[str, float]]] = {}
     for name in args.apps.split(","):
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def app_variants(name: str) -> dict[str, Runner]:
-    """Return our schedules and the reference as functions without arguments, outputs compared once."""
+    """Return our schedules and the reference as functions without arguments; their outputs are compared once."""
     app = get_app(name)
     pipeline, params = app.configure({})
     inputs = app.make_inputs(app.sizes({}), 0)
@@ -89,16 +89,16 @@ def halide_variants(name: str, tools: str, built: str) -> dict[str, Runner]:
     sys.path.insert(0, tools)
     peers = importlib.import_module("run_halide_peers")
     records = json.loads((Path(built) / "manifest.json").read_text())
-    wanted = HALIDE_NAMES.get(name, name)
-    found: dict[str, Runner] = {}
+    halide_name = HALIDE_NAMES.get(name, name)
+    variants: dict[str, Runner] = {}
     for r in records:
-        if r["app"] == wanted and "library" in r and "cuda" not in r["target"]:
-            found[f"Halide {r['scheduler']}"] = peers.Variant(built, r).call
-    return found
+        if r["app"] == halide_name and "library" in r and "cuda" not in r["target"]:
+            variants[f"Halide {r['scheduler']}"] = peers.Variant(built, r).call
+    return variants
 
 
 def report(name: str, variants: dict[str, Runner], rounds: int) -> dict[str, dict[str, float]]:
-    """Run all variants in turn and print a table."""
+    """Run all variants, interleaved, and print a table."""
     samples: dict[str, list[float]] = {label: [] for label in variants}
     for k in range(rounds):
         for label, run in variants.items():

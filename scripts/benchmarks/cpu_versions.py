@@ -1,12 +1,11 @@
-"""Time the C backend of two versions of this library in turn, in one run.
+"""Time the C backends of two versions of this library, interleaved in one run.
 
     OMP_NUM_THREADS=1 python scripts/bench_cpu_versions.py BEFORE [--after COMMIT] [--apps blur,harris] [--rounds 30]
 
-BEFORE and COMMIT are commits; without ``--after`` it is the installed version. Commits are unpacked to a temporary
-directory. Either version runs the variants of its own `bench_cpu.py` in a process of its own, which waits until it is
-told to run one; a round runs each variant on both sides, so that a noisy machine treats both alike. Which goes first
-changes from round to round. The table gives median and least milliseconds, and the ratio of medians and of least
-times, after over before.
+BEFORE and COMMIT are commits, unpacked to a temporary directory; without ``--after`` it is the installed version. Each
+version runs the variants of its own `bench_cpu.py` in its own process, one at a time on request. A round runs each
+variant on both sides, so that noise affects both equally; the order alternates between rounds. The table gives median
+and least milliseconds, and their ratios, after over before.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 ENTRY = str(Path(__file__).parents[1] / "bench_cpu_versions.py")
-"""The script of this module, which processes are started with."""
+"""The script of this module, entry point of the child processes."""
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED_IN_PACKAGE = ("featurize", "model", "search", "random_pipelines", "configs")
 """Top-level directories that are installed as sub-packages (pyproject.toml, package-dir)."""
-LEFT_OUT = "NumPy/SciPy"
-"""A variant that does not change with the version."""
+UNVERSIONED = "NumPy/SciPy"
+"""A variant that is the same in both versions."""
 
 Samples = dict[str, tuple[list[float], list[float]]]
 
@@ -41,10 +40,10 @@ def main() -> int:
     """Time both versions and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", help="a commit")
-    parser.add_argument("--after", metavar="COMMIT", help="another; the installed version unless given")
+    parser.add_argument("--after", metavar="COMMIT", help="a second commit (default: the installed version)")
     parser.add_argument("--apps", default="blur,harris,unsharp")
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--json", metavar="FILE", help="also write all times here, in milliseconds")
+    parser.add_argument("--json", metavar="FILE", help="file for all times, in milliseconds")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
@@ -66,7 +65,7 @@ def main() -> int:
 
 
 def unpacked(commit: str, into: Path) -> Path:
-    """Unpack a commit so that it can be imported from there, and return where it is."""
+    """Unpack a commit into an importable directory and return the directory."""
     into.mkdir()
     archive = into.with_suffix(".tar")
     subprocess.run(["git", "-C", str(ROOT), "archive", "-o", str(archive), "--end-of-options", commit], check=True)
@@ -83,9 +82,9 @@ class Side:
     """A process that runs the variants of one version.
 
     Args:
-        tree: Where the version is.
-        apps: Their names, separated by commas.
-        cache: Directory of its compiled code.
+        tree: Directory of the version.
+        apps: Names of apps, separated by commas.
+        cache: Directory of the version's compiled code.
     """
 
     def __init__(self, tree: Path, apps: str, cache: Path) -> None:
@@ -111,19 +110,19 @@ class Side:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("a version ended early: what it said stands above")
+            raise SystemExit("the process of one version ended early; its output is above")
         return json.loads(line)
 
 
 def serve(tree: Path, apps: list[str]) -> int:
-    """Be the process of one version: prepare all variants, then run those that standard input names."""
+    """Serve one version: prepare all variants, then run each one named on standard input."""
     answers, sys.stdout = sys.stdout, sys.stderr
     sys.path[:0] = [str(tree / "scripts")] if tree == ROOT else [str(tree), str(tree / "scripts")]
-    # Versions before the package of benchmarks have a script of this name.
+    # Commits without the package `benchmarks` have a script instead.
     module = import_module("benchmarks.cpu" if (tree / "scripts" / "benchmarks").is_dir() else "bench_cpu")
     variants: dict[str, Callable[[], object]] = {}
     for app in apps:
-        variants |= {f"{app} {label}": run for label, run in module.app_variants(app).items() if label != LEFT_OUT}
+        variants |= {f"{app} {label}": run for label, run in module.app_variants(app).items() if label != UNVERSIONED}
     print(json.dumps(list(variants)), file=answers, flush=True)
     for line in sys.stdin:
         run = variants[json.loads(line)]
@@ -134,7 +133,7 @@ def serve(tree: Path, apps: list[str]) -> int:
 
 
 def timed(sides: list[Side], rounds: int) -> Samples:
-    """Return the milliseconds of each variant that both sides have: those before, those after."""
+    """Return the milliseconds of each variant that both sides have, as lists (before, after)."""
     shared = [v for v in sides[0].variants if v in sides[1].variants]
     samples: Samples = {variant: ([], []) for variant in shared}
     for k in range(rounds):

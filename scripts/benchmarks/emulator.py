@@ -32,7 +32,7 @@ def main() -> None:
     """Print the times as a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=None, help="operating system threads (default: automatic)")
-    parser.add_argument("--repeat", type=int, default=5, help="launches, of which the fastest counts")
+    parser.add_argument("--repeat", type=int, default=5, help="launches; the fastest one counts")
     options = parser.parse_args()
     a = np.arange(COUNT, dtype=np.float32)
     b = np.zeros_like(a)

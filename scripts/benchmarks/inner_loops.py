@@ -1,13 +1,12 @@
-"""What the inner loops of kernels of products and convolutions consist of, as machine code; needs no GPU.
+"""Machine code of the inner loops of matrix products and convolutions; needs no GPU.
 
     python scripts/bench_inner_loops.py [--apps conv_layer,...] [--seconds 30] [--arch sm_90] [--json FILE]
 
-First the matrix product and the convolution layer as an engineer would tile them (`hand_products`,
-`hand_convolutions`), with one buffer and with two, which the space of schedules contains; then the kernels that the
-beam search finds for each app. A kernel's loop is the innermost one with the most FFMA; its body is counted once, as
-the compiler unrolled it. Columns: instructions of the loop; the FFMA among them, and their share; 16-byte and all other
-loads from shared memory, loads from global memory into registers; registers and spilled bytes by ptxas. Of kernels that
-have no such loop the whole code is counted.
+First come hand-tiled schedules of the matrix product and the convolution layer (`autosched.apps.hand_schedules`),
+single- and double-buffered; both are in the schedule space. Then come the kernels of the beam search. The counted loop
+is the innermost one with the most FFMA; its body is counted once, as the compiler unrolled it. A kernel without such a
+loop is counted whole. Columns: instructions of the loop; FFMA and their share; 16-byte and other loads
+from shared memory; loads from global memory into registers; registers and spilled bytes by ptxas.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ CONVOLUTIONS = {
 
 
 def busiest(code: Code) -> tuple[LoopCode, bool]:
-    """Return the innermost loop with the most fused multiply-adds and whether it is one, not the whole kernel."""
+    """Return the innermost loop with the most FFMA, or else the whole kernel, and whether it is a loop."""
     best = max(innermost_loops(code), key=lambda loop: loop.opcodes[FUSED], default=None)
     return (best, True) if best is not None and best.opcodes[FUSED] else (whole(code), False)
 
 
 def figures(bound: BoundPipeline, schedule: Schedule, arch: str, nvdisasm: str) -> Iterator[dict[str, Any]]:
-    """Yield the figures of every kernel of a schedule that multiplies and adds."""
+    """Yield the figures of every kernel of a schedule that has FFMA instructions."""
     for kernel in lower(bound, schedule).kernels:
         printed = print_cuda(kernel)
         compiled = compile_cubin(printed.source, arch, name=printed.name)
@@ -78,20 +77,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=APPS, help="names, separated by commas")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
-    parser.add_argument("--arch", default="sm_90", help="what to compile for")
-    parser.add_argument("--target", default="h200", help="what to schedule for")
-    parser.add_argument("--nvdisasm", help="the disassembler, if not that of the Python package or on the PATH")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--arch", default="sm_90", help="architecture to compile for")
+    parser.add_argument("--target", default="h200", help="device to schedule for")
+    parser.add_argument("--nvdisasm", help="the disassembler (default: the Python package's, or the one on the PATH)")
+    parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
     table: dict[str, list[dict[str, Any]]] = {}
 
     def show(title: str, bound: BoundPipeline, schedule: Schedule) -> None:
-        for found in figures(bound, schedule, options.arch, nvdisasm):
-            table.setdefault(title, []).append(found)
+        for row in figures(bound, schedule, options.arch, nvdisasm):
+            table.setdefault(title, []).append(row)
             print(
-                f"{title[:46]:46} {found['instructions']:6}{' ' if found['loop'] else '*'} {found['ffma']:5} "
-                f"{found['share']:7.1%} {found['lds128']:6} {found['lds']:5} {found['ldg']:5} {found['registers']:5} "
-                f"{found['spill_bytes']:6}",
+                f"{title[:46]:46} {row['instructions']:6}{' ' if row['loop'] else '*'} {row['ffma']:5} "
+                f"{row['share']:7.1%} {row['lds128']:6} {row['lds']:5} {row['ldg']:5} {row['registers']:5} "
+                f"{row['spill_bytes']:6}",
                 flush=True,
             )
 
@@ -110,8 +109,8 @@ def main() -> int:
             app = get_app(name)
             pipeline, params = app.configure({})
             bound = bind(pipeline, app.shapes(), params)
-            found = STRATEGIES["beam"].search(bound, get_target(options.target), seconds=options.seconds).best
-            show(f"{name}, searched", bound, found)
+            schedule = STRATEGIES["beam"].search(bound, get_target(options.target), seconds=options.seconds).best
+            show(f"{name}, searched", bound, schedule)
     except (AutoschedError, NoDisassembler) as e:
         print(f"error: {e}", file=sys.stderr)
         return 1

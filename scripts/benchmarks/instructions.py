@@ -1,25 +1,24 @@
-"""Instructions that generated kernels execute, over those they cannot do without; needs no GPU.
+"""Executed instructions of generated kernels over a lower bound; needs no GPU.
 
     python scripts/bench_instructions.py [--apps blur,harris] [--strategy beam] [--target h200] [--json out.json]
     python scripts/bench_instructions.py --apps blur --schedule blur.json --profile
-    python scripts/bench_instructions.py --scalar                  # one element an access, as for unaligned arrays
+    python scripts/bench_instructions.py --scalar                  # no vector accesses, as for unaligned arrays
     python scripts/bench_instructions.py --peers-prebuilt DIR      # Halide's kernels beside ours
     python scripts/bench_instructions.py --suite                   # registers and spills of every app
 
-Kernels are compiled by NVRTC and disassembled by nvdisasm (package nvidia-cuda-nvdisasm). One block of each, in the
-middle of the interior, is executed as machine code: integers for every thread, with what is read from memory unknown
-(`sass.machine`). So the trip counts of loops, the branches taken and all addresses are exact. Limits:
+NVRTC compiles the kernels, and nvdisasm (package nvidia-cuda-nvdisasm) disassembles them. One block of each, in the
+middle of the interior, is executed as machine code: integers of every thread, with values read from memory unknown
+(`sass.machine`). Trip counts, branches taken and all addresses are therefore exact. Limits:
 
-* A branch that depends on data goes the shorter way, past the slow path of a division; such are counted (``?``).
-* Addresses that depend on data count as requests only, not as transactions.
-* Totals take every block for one of the interior. ``inner`` is the share that runs this code; in ``all/pt`` the others
-  count as the block beside the interior does.
+* A data-dependent branch takes its shorter path, for instance past the slow path of a division; ``?`` marks it.
+* Accesses at data-dependent addresses count as requests only, not as transactions.
+* Totals assume that every block is an interior block. ``inner`` is the share that is; in ``all/pt`` boundary blocks
+  count like the block next to the interior.
 
-Columns: ``instr/pt`` instructions of threads for a point of the pipeline's outputs; ``needed/pt`` those that
-`sass.lower_bound` says are needed, arithmetic on common subexpressions once, one load for each distinct element and
-thread, and stores; ``ratio`` of the two; ``lanes`` the share of the lanes of issued instructions that do something;
-``sectors`` transactions with global memory over the distinct sectors of the block; registers and spilled bytes by
-ptxas.
+Columns: ``instr/pt`` instructions of threads for a point of the pipeline's outputs; ``needed/pt`` the lower bound of
+`sass.lower_bound` (common subexpressions once, one load for each distinct element and thread, and stores); ``ratio`` of
+the two; ``lanes`` the share of active lanes in issued instructions; ``sectors`` transactions with global memory over
+the distinct sectors of the block; registers and spilled bytes by ptxas.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ HEADER = (
 
 
 def scheduled(name: str, options: argparse.Namespace) -> tuple[BoundPipeline, Program, dict[str, Any]]:
-    """Return an app bound to its sizes, lowered under the schedule asked for, and its run-time parameters."""
+    """Return an app bound to its sizes, lowered under the chosen schedule, and its run-time parameters."""
     app = get_app(name)
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes(), params)
@@ -87,7 +86,7 @@ def measure_app(name: str, options: argparse.Namespace, costs: OperationCosts) -
 
 
 def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
-    """Return a line of the table for a kernel, or for all of a pipeline's."""
+    """Return a line of the table for one kernel or for all kernels of a pipeline."""
     issued, needed = sum(k.issued for k in kernels), sum(k.necessary for k in kernels)
     slots = sum(k.slots for k in kernels)
     moved = sum(k.sectors()[0] * k.blocks for k in kernels)
@@ -106,8 +105,8 @@ def row(name: str, kernels: Sequence[KernelCounts], points: int) -> str:
     )
 
 
-def _number(value: float, known: int, width: int) -> str:
-    return f"{value:{width}.2f}" if known else "-".rjust(width)
+def _number(value: float, needed: int, width: int) -> str:
+    return f"{value:{width}.2f}" if needed else "-".rjust(width)
 
 
 def print_app(name: str, kernels: Sequence[KernelCounts], points: int, *, profile: bool) -> None:
@@ -121,7 +120,7 @@ def print_app(name: str, kernels: Sequence[KernelCounts], points: int, *, profil
 
 
 def print_profile(kernels: Sequence[KernelCounts], points: int) -> None:
-    """Print what the instructions of a pipeline are for, in instructions a point, beside those needed."""
+    """Print the instructions of a pipeline by class, and the lower bound by part, in instructions a point."""
     for name in CLASSES:
         n = sum(k.classes.get(name, 0) * k.blocks for k in kernels)
         if n:
@@ -137,8 +136,8 @@ def print_profile(kernels: Sequence[KernelCounts], points: int) -> None:
 
 
 def peers_of(name: str, peers: Peers, nvdisasm: str) -> dict[str, tuple[list[KernelCounts], int]]:
-    """Return the counts of every variant of an app that the peers have, and the points of its output."""
-    found = {}
+    """Return the counts of the peers' variants of an app, and the points of its output."""
+    variants = {}
     for number, record in peers.variants(name):
         label = f"{name} {record['scheduler']}"
         try:
@@ -146,28 +145,28 @@ def peers_of(name: str, peers: Peers, nvdisasm: str) -> dict[str, tuple[list[Ker
         except (RuntimeError, MachineError) as e:
             print(f"{label}: not counted: {e}")
             continue
-        found[label] = kernels, math.prod(record["args"][-1]["extents"])
-    return found
+        variants[label] = kernels, math.prod(record["args"][-1]["extents"])
+    return variants
 
 
 def print_suite(names: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Print what ptxas allocates for every kernel of some apps."""
+    """Print the registers and memory that ptxas allocates for every kernel of some apps."""
     print(f"{'kernel':44} {'threads':>7} {'regs':>5} {'stack':>6} {'stored':>7} {'loaded':>7} {'shared':>7}")
     table: dict[str, Any] = {}
     for name in names:
         for kernel in scheduled(name, options)[1].kernels:
             printed = print_cuda(kernel)
-            found = compile_cubin(printed.source, options.arch, name=printed.name).kernels[printed.name]
+            resources = compile_cubin(printed.source, options.arch, name=printed.name).kernels[printed.name]
             table.setdefault(name, []).append(
                 {
-                    "kernel": printed.name, "threads": kernel.threads, "registers": found.registers,
-                    "stack_bytes": found.stack_bytes, "spill_store_bytes": found.spill_store_bytes,
-                    "spill_load_bytes": found.spill_load_bytes, "shared_bytes": printed.shared_bytes,
+                    "kernel": printed.name, "threads": kernel.threads, "registers": resources.registers,
+                    "stack_bytes": resources.stack_bytes, "spill_store_bytes": resources.spill_store_bytes,
+                    "spill_load_bytes": resources.spill_load_bytes, "shared_bytes": printed.shared_bytes,
                 }
             )  # fmt: skip
             print(
-                f"{printed.name[:44]:44} {kernel.threads:7} {found.registers:5} {found.stack_bytes:6} "
-                f"{found.spill_store_bytes:7} {found.spill_load_bytes:7} {printed.shared_bytes:7}",
+                f"{printed.name[:44]:44} {kernel.threads:7} {resources.registers:5} {resources.stack_bytes:6} "
+                f"{resources.spill_store_bytes:7} {resources.spill_load_bytes:7} {printed.shared_bytes:7}",
                 flush=True,
             )
     rows = [r for kernels in table.values() for r in kernels]
@@ -177,26 +176,26 @@ def print_suite(names: Sequence[str], options: argparse.Namespace) -> dict[str, 
 
 
 def main() -> int:
-    """Print the tables that the command line asks for."""
+    """Print the tables of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--apps", help=f"names, separated by commas; {APPS} unless told, all with --suite")
-    parser.add_argument("--strategy", default="beam", choices=sorted(STRATEGIES), help="how to schedule")
-    parser.add_argument("--copies", type=float, help="`copies` of the beam search's settings")
+    parser.add_argument("--apps", help=f"names, separated by commas (default: {APPS}; all with --suite)")
+    parser.add_argument("--strategy", default="beam", choices=sorted(STRATEGIES), help="scheduling strategy")
+    parser.add_argument("--copies", type=float, help="`cache_read_tolerance` of the beam search's settings")
     parser.add_argument("--schedule", type=Path, help="a schedule's JSON, or a folder of APP.json")
-    parser.add_argument("--target", default="h200", help="what to schedule for")
+    parser.add_argument("--target", default="h200", help="device to schedule for")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
-    parser.add_argument("--arch", default="sm_90", help="what to compile for")
-    parser.add_argument("--scalar", action="store_true", help="join no accesses to neighbouring elements")
-    parser.add_argument("--profile", action="store_true", help="print instructions by what they are for")
+    parser.add_argument("--arch", default="sm_90", help="architecture to compile for")
+    parser.add_argument("--scalar", action="store_true", help="coalesce no accesses to neighbouring elements")
+    parser.add_argument("--profile", action="store_true", help="print instructions by class")
     parser.add_argument("--suite", action="store_true", help="registers, stack and spills instead of instructions")
     parser.add_argument("--peers-prebuilt", type=Path, help="folder of Halide kernels compiled beforehand")
-    parser.add_argument("--nvdisasm", help="the disassembler, if not that of the Python package or on the PATH")
+    parser.add_argument("--nvdisasm", help="the disassembler (default: the Python package's, or the one on the PATH)")
     parser.add_argument("--ptxas", default="ptxas", help="the assembler for the peers' PTX")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
     names = (options.apps or (",".join(load_apps()) if options.suite else APPS)).split(",")
     if options.schedule is not None and not options.schedule.is_dir() and len(names) != 1:
-        parser.error("a schedule goes with one app: name it with --apps")
+        parser.error("--schedule with a file needs exactly one app in --apps")
     try:
         figures = print_suite(names, options) if options.suite else print_instructions(names, options)
     except (AutoschedError, NoDisassembler) as e:
@@ -208,13 +207,13 @@ def main() -> int:
 
 
 def print_instructions(names: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
-    """Print the instructions of some apps, and of their peers if there are any."""
+    """Print the instructions of some apps, and of their peers if present."""
     costs = OperationCosts(find_nvdisasm(options.nvdisasm), options.arch)
     peers = None
     if options.peers_prebuilt is None:
-        print("no peers: name their folder with --peers-prebuilt")
+        print("no peers: --peers-prebuilt names their folder")
     elif shutil.which(options.ptxas) is None:
-        print(f"no peers: {options.ptxas} is missing, which assembles their PTX")
+        print(f"no peers: {options.ptxas}, the assembler of their PTX, is missing")
     else:
         peers = Peers(options.peers_prebuilt, options.ptxas, options.arch)
     print(HEADER)
@@ -224,13 +223,13 @@ def print_instructions(names: Sequence[str], options: argparse.Namespace) -> dic
         print_app(name, kernels, points, profile=options.profile)
         figures[name] = _figures(kernels, points)
         if peers is not None:
-            found = peers_of(name, peers, costs.nvdisasm)
-            for label, (theirs, of) in found.items():
-                print(row(label, theirs, of), flush=True)
+            variants = peers_of(name, peers, costs.nvdisasm)
+            for label, (peer_kernels, peer_points) in variants.items():
+                print(row(label, peer_kernels, peer_points), flush=True)
                 if options.profile:
-                    print_profile(theirs, of)
-                figures[label] = _figures(theirs, of)
-            if not found:
+                    print_profile(peer_kernels, peer_points)
+                figures[label] = _figures(peer_kernels, peer_points)
+            if not variants:
                 print(f"  {name}: the peers have no variant of it")
     return figures
 

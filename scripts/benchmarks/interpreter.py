@@ -22,7 +22,7 @@ REPETITIONS_BELOW_S = 1.0
 
 
 def time_interpreter(app: App, sizes: Mapping[str, int]) -> float:
-    """Return seconds: the best of three runs, or the only one where it is long."""
+    """Return the seconds of the best of three runs, or of the only run if it is long."""
     pipeline, inputs = app.build(), app.make_inputs(sizes)
     best = math.inf
     for _ in range(3):
@@ -32,7 +32,7 @@ def time_interpreter(app: App, sizes: Mapping[str, int]) -> float:
         if best > REPETITIONS_BELOW_S:
             break
     if not all(np.isfinite(a).all() for a in outputs.values()):
-        raise SystemExit(f"{app.name}: the interpreter gave a value that is not finite")
+        raise SystemExit(f"{app.name}: the interpreter returned a value that is not finite")
     return best
 
 

@@ -2,8 +2,8 @@
 
     python scripts/bench_lowering.py [--samples 20] [--apps blur,harris]
 
-Prints, per app and overall, the median and 90th percentile of milliseconds per kernel (planning, lowering of border and
-interior, printing CUDA), for the ``roots`` schedule and for random legal schedules.
+Prints, per app and overall, the median and 90th percentile of milliseconds per kernel (planning, lowering of boundary
+and interior, printing CUDA), for the ``roots`` schedule and for random legal schedules.
 """
 
 from __future__ import annotations

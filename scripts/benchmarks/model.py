@@ -1,8 +1,8 @@
-"""Time a cost model's predictions beside featurizing the same kernels, for batches of several sizes.
+"""Time a cost model's predictions against featurizing the same kernels, for several batch sizes.
 
     python scripts/bench_model.py [--model WEIGHTS.safetensors] [--target h200] [--app harris]
 
-Prints microseconds a kernel, the least of several rounds. The kernels are those of random states of a suite app, of
+Prints microseconds a kernel, the least of several rounds. The kernels come from random states of a suite app, with
 several structures in each batch, as in a search.
 """
 
@@ -29,41 +29,42 @@ from autosched.target import get_target
 SIZES = (10, 100, 500, 1000, 2000)
 
 
-class Collecting:
-    """A cost model that keeps what it is asked."""
+class RecordingModel:
+    """A cost model that records the kernels of its queries."""
 
-    name = "collecting"
+    name = "recording"
 
     def __init__(self, model: CostModel) -> None:
         self.model = model
-        self.asked: list[tuple[SketchFeaturizer, Floats]] = []
+        self.queries: list[tuple[SketchFeaturizer, Floats]] = []
 
-    def cost(self, found: BatchEvaluation) -> Floats:
-        for model, first, end in zip(found.models, found.batch.bounds, found.batch.bounds[1:], strict=False):
-            self.asked += [(model, row) for row in found.batch.params[first:end, : model.layout.count]]
-        return self.model.cost(found)
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
+        batch = evaluation.batch
+        for model, first, end in zip(evaluation.models, batch.bounds, batch.bounds[1:], strict=False):
+            self.queries += [(model, row) for row in batch.params[first:end, : model.layout.count]]
+        return self.model.cost(evaluation)
 
 
-def grouped(asked: list[tuple[SketchFeaturizer, Floats]]) -> tuple[list[SketchFeaturizer], list[Floats]]:
+def grouped(queries: list[tuple[SketchFeaturizer, Floats]]) -> tuple[list[SketchFeaturizer], list[Floats]]:
     groups: dict[SketchFeaturizer, list[Floats]] = {}
-    for model, row in asked:
+    for model, row in queries:
         groups.setdefault(model, []).append(row)
     return list(groups), [np.array(rows) for rows in groups.values()]
 
 
 def least(work: Callable[[], object], rounds: int) -> float:
     """Return the least seconds of some rounds."""
-    found = []
+    seconds = []
     for _ in range(rounds):
         started = time.perf_counter()
         work()
-        found.append(time.perf_counter() - started)
-    return min(found)
+        seconds.append(time.perf_counter() - started)
+    return min(seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="file of weights; those shipped for the target when left out")
+    parser.add_argument("--model", help="file of weights (default: those shipped for the target)")
     parser.add_argument("--target", default="h200")
     parser.add_argument("--app", default="harris")
     parser.add_argument("--rounds", type=int, default=20)
@@ -74,26 +75,26 @@ def main() -> None:
     app = get_app(options.app)
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes({}), params)
-    collecting = Collecting(analytical)
-    evaluator = KernelEvaluator(bound, target, collecting, SearchSettings())
+    recording = RecordingModel(analytical)
+    evaluator = KernelEvaluator(bound, target, recording, SearchSettings())
     states = RandomStates(evaluator)
     seed = 0
-    while len(collecting.asked) < max(SIZES):
+    while len(recording.queries) < max(SIZES):
         drawn = states.draw(np.random.default_rng(seed))
         evaluator.evaluate((p.structure, p.params) for p in drawn.pieces)
         seed += 1
     print(f"{model.name}; microseconds a kernel")
     print(f"{'kernels':>8}{'structures':>12}{'features':>10}{'analytical':>12}{'learned':>10}")
     for size in SIZES:
-        models, tables = grouped(collecting.asked[-size:])
+        models, tables = grouped(recording.queries[-size:])
         kernels: PipelineTables = models[0].tables
-        found = kernels.evaluate(models, tables)
+        evaluation = kernels.evaluate(models, tables)
         times = [
             least(work, options.rounds) / size * 1e6
             for work in (
                 lambda m=models, t=tables, k=kernels: k.evaluate(m, t),
-                lambda f=found: analytical.cost(f),
-                lambda f=found: model.cost(f),
+                lambda e=evaluation: analytical.cost(e),
+                lambda e=evaluation: model.cost(e),
             )
         ]
         print(f"{size:8}{len(models):12}" + f"{times[0]:10.1f}{times[1]:12.1f}{times[2]:10.1f}", flush=True)

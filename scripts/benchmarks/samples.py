@@ -1,15 +1,14 @@
-"""How fast samples are made, beside how fast NVRTC alone compiles the same kernels in as many processes.
+"""Time of producing samples against NVRTC alone on the same kernels and number of processes.
 
     python scripts/bench_samples.py --pipelines 30 --rounds 3 --drawers 2
 
-Samples are made as `scripts/make_dataset.py` makes them, in an empty database with an empty cache: schedules are drawn,
-validated, lowered, printed, compiled and stored; only the time on a GPU is missing, which the other processes would not
-wait for. Beside that the distinct texts of all their kernels are compiled by NVRTC and nothing else, with an empty
-cache, too. All times include that for starting processes. Processor time stands beside the time on the clock: other
-programs on the machine disturb it less.
+Samples are produced as by `scripts/make_dataset.py`, with an empty database and cache: schedules are generated,
+validated, lowered, printed, compiled and stored. Only the time on a GPU is missing, which overlaps with that work. The
+reference is NVRTC alone on the distinct texts of the same kernels, also with an empty cache. All times include process
+startup. Processor time is printed beside wall-clock time, as other programs disturb it less.
 
-A machine is faster at one time than at another: pipelines are dealt to rounds, in each of which all is timed that is
-compared, in the other order in every second one; times are those of all rounds together.
+The speed of a machine drifts, so pipelines are divided among rounds. Each round times all variants, in alternating
+order; the figures are totals over the rounds.
 """
 
 from __future__ import annotations
@@ -51,40 +50,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", type=int, default=12, help="random pipelines (default 12)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first (default 0)")
-    parser.add_argument("--rounds", type=int, default=1, help="parts of the pipelines that are timed by themselves")
-    parser.add_argument("--processes", type=int, default=available_cpus(), help="compiling at a time")
+    parser.add_argument("--rounds", type=int, default=1, help="groups of pipelines that are timed separately")
+    parser.add_argument("--processes", type=int, default=available_cpus(), help="processes that compile")
     parser.add_argument("--drawers", type=int, default=1, help="processes that draw schedules (default 1)")
     options = parser.parse_args()
     if not 1 <= options.rounds <= options.pipelines:
-        parser.error(f"{options.rounds} rounds of {options.pipelines} pipelines: each needs one, and there must be one")
+        parser.error(f"{options.rounds} rounds of {options.pipelines} pipelines: each round needs a pipeline")
     problems = [Problem.random(options.first + n) for n in range(options.pipelines)]
     rounds = [Round.drawn(problems[k :: options.rounds], options.drawers) for k in range(options.rounds)]
-    samples, kernels, texts = (sum(getattr(r, what) for r in rounds) for what in ("samples", "kernels", "distinct"))
+    samples, kernels, texts = (sum(getattr(r, name) for r in rounds) for name in ("samples", "kernels", "distinct"))
     print(f"{samples} samples of {len(problems)} pipelines, {options.processes} processes that compile")
-    print(
-        f"{kernels} kernels, {texts} of them with a text of their own: {kernels / texts:.2f} for each text", flush=True
-    )
+    print(f"{kernels} kernels with {texts} distinct texts: {kernels / texts:.2f} for each text", flush=True)
 
     total: dict[str, Spent] = {}
     for number, one in enumerate(rounds):
-        found = one.timed(options.processes, options.drawers, backwards=bool(number % 2))
-        for what, spent in found.items():
-            total[what] = total.get(what, Spent(0.0, 0.0)) + spent
+        times = one.timed(options.processes, options.drawers, backwards=bool(number % 2))
+        for variant, spent in times.items():
+            total[variant] = total.get(variant, Spent(0.0, 0.0)) + spent
         if options.rounds > 1:
-            ratios = ", ".join(f"{what} {spent.wall / found[ALONE].wall:.2f} x" for what, spent in found.items())
+            ratios = ", ".join(f"{name} {spent.wall / times[ALONE].wall:.2f} x" for name, spent in times.items())
             print(f"round {number + 1}: {ratios}", flush=True)
     alone = total[ALONE]
-    for what in (ALONE, COMPILED, WHOLE):
-        wall, cpu = total[what].wall, total[what].cpu
+    for variant in (ALONE, COMPILED, WHOLE):
+        wall, cpu = total[variant].wall, total[variant].cpu
         print(
-            f"{what:20s} {wall:7.1f} s {1e3 * wall / samples:7.1f} ms a sample {samples / wall:6.2f} samples/s "
+            f"{variant:20s} {wall:7.1f} s {1e3 * wall / samples:7.1f} ms a sample {samples / wall:6.2f} samples/s "
             f"{wall / alone.wall:5.2f} x; {cpu:7.1f} s of processors {cpu / alone.cpu:5.2f} x"
         )
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds on the clock, and on the processors with the processes that were started."""
+    """Wall-clock seconds, and processor seconds with those of child processes."""
 
     wall: float
     cpu: float
@@ -95,13 +92,13 @@ class Spent:
 
 @dataclass(frozen=True)
 class Round:
-    """Pipelines with what is to be made of them.
+    """Pipelines with their candidates.
 
     Attributes:
         problems: The pipelines.
-        jobs: Their candidates.
+        jobs: The candidates.
         texts: Distinct texts of the candidates' kernels, with a name for each.
-        kernels: How many kernels the candidates have.
+        kernels: Number of the candidates' kernels.
     """
 
     problems: Sequence[Problem]
@@ -111,36 +108,36 @@ class Round:
 
     @classmethod
     def drawn(cls, problems: Sequence[Problem], drawers: int) -> Round:
-        """Return pipelines with the candidates that are drawn for them."""
+        """Return pipelines with candidates generated for them."""
         jobs = list(drawn_jobs(problems, drawers))
         return cls(problems, jobs, *distinct_texts(jobs))
 
     @property
     def samples(self) -> int:
-        """How many samples are made."""
+        """Number of samples."""
         return len(self.jobs)
 
     @property
     def distinct(self) -> int:
-        """How many kernels have a text of their own."""
+        """Number of distinct kernel texts."""
         return len(self.texts)
 
     def timed(self, processes: int, drawers: int, *, backwards: bool) -> dict[str, Spent]:
-        """Return what it takes to compile the texts, to make samples of the candidates, and to draw these, too."""
+        """Return the times of NVRTC alone, of samples from the candidates, and of samples with generation."""
         work: dict[str, Callable[[], None]] = {
             ALONE: lambda: nvrtc_alone(self.texts, processes),
             COMPILED: lambda: produce(self.jobs, processes),
             WHOLE: lambda: produce(drawn_jobs(self.problems, drawers), processes),
         }
-        found = {}
-        for what in reversed(work) if backwards else work:
+        times = {}
+        for variant in reversed(work) if backwards else work:
             with empty_cache():
-                found[what] = timed(work[what])
-        return found
+                times[variant] = timed(work[variant])
+        return times
 
 
 def timed(work: Callable[[], None]) -> Spent:
-    """Return what work takes, with the processes that it starts."""
+    """Return the time of work, with that of its child processes."""
     before, started = processor_seconds(), time.perf_counter()
     work()
     return Spent(time.perf_counter() - started, processor_seconds() - before)
@@ -152,7 +149,7 @@ def processor_seconds() -> float:
 
 
 def drawn_jobs(problems: Iterable[Problem], processes: int) -> Iterator[Job]:
-    """Yield the candidates of some problems."""
+    """Yield generated candidates of some problems."""
     drawer = CandidateWorker(TARGET, MIX)
     with closing(generate_in_processes(drawer, problems, processes=processes, ahead=processes)) as drawing:
         for problem, drawn in drawing:
@@ -161,7 +158,7 @@ def drawn_jobs(problems: Iterable[Problem], processes: int) -> Iterator[Job]:
 
 
 def produce(jobs: Iterable[Job], processes: int) -> None:
-    """Make samples of candidates."""
+    """Produce samples of candidates."""
     with tempfile.TemporaryDirectory(prefix="autosched-bench-") as directory:
         settings = MeasureSettings(compile_processes=processes)
         with ResultsDatabase(Path(directory) / "samples.sqlite") as database:
@@ -204,6 +201,6 @@ def distinct_texts(jobs: Iterable[Job]) -> tuple[dict[str, str], int]:
 def nvrtc_alone(texts: Mapping[str, str], processes: int) -> None:
     """Compile texts and nothing else."""
     compiled = compile_many(list(texts), TARGET.arch, names=list(texts.values()), processes=processes)
-    for found in compiled:
-        if isinstance(found, CompileError):
-            raise found
+    for result in compiled:
+        if isinstance(result, CompileError):
+            raise result

@@ -1,16 +1,16 @@
-"""Time whole searches beside Halide's C++ GPU autoscheduler (Anderson2021), in one run; prints times and ratios.
+"""Time whole searches against Halide's C++ GPU autoscheduler (Anderson2021) in one run; prints times and ratios.
 
     python scripts/bench_search.py [--apps harris,stencil_chain] [--peers DIR --halide-python PYTHON] [--json FILE]
     python scripts/bench_search.py --growth [--json FILE]
     python scripts/bench_search.py --ablation --apps harris,unsharp [--json FILE]
 
-``sampling`` is the beam search of the paper: hierarchical sampling and freezing, 32 states and 5 passes; ``exhaustive``
-is that without either, ``choices`` with all further choices that we have (reductions in pieces, in steps, shared by
-lanes; windows), ``range_given_facts`` that with our refinement after it, which is the default. Halide's counterparts
-are its autotuning script's settings, for exhaustive search its defaults; ``default`` is ``range_given_facts`` beside
-these. DIR holds the programs that build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), PYTHON an
-interpreter that has the package ``halide``. Every search runs in a process of its own, ours and theirs in turn; times
-are of the search alone, processor seconds too, as machines are shared.
+``sampling`` is the beam search of the paper: hierarchical sampling and freezing, 32 states and 5 passes.
+``exhaustive`` is ``sampling`` without either. ``choices`` adds the rest of our schedule space (rfactor, mainloops, warp
+reductions, sliding windows). ``refined``, our default, adds refinement to ``choices``. Halide's counterparts use the
+settings of its autotuning script, and its defaults for ``exhaustive``; ``default`` is ``refined`` against Halide's
+defaults. DIR has the programs that build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), and PYTHON
+is an interpreter with the package ``halide``. Every search runs in its own process, ours and Halide's alternating.
+Times are of the search alone, in wall-clock and processor seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from autosched.search.strategies.protocol import Beam, Strategy
 from autosched.target import get_target
 
 ENTRY = str(Path(__file__).parents[1] / "bench_search.py")
-"""The script of this module, which processes are started with."""
+"""The script of this module, entry point of the child processes."""
 
 TARGET = "h200"
 SETTINGS = {
@@ -51,7 +51,7 @@ SETTINGS = {
     "greedy": dataclasses.replace(PAPER, freeze=False, passes=1, beam_size=1),
     "refined 1 pass": SearchSettings(freeze=False, passes=1),
 }
-"""All that are compared; `COMPARED` with Halide, `ABLATION` with each other."""
+"""All settings; `COMPARED` are compared with Halide, `ABLATION` with each other."""
 COMPARED = ("sampling", "refined", "exhaustive")
 ABLATION = (
     "sampling", "all candidates", "no freezing", "exhaustive", "1 pass", "1 phase", "greedy", "refined",
@@ -87,21 +87,21 @@ print(json.dumps(dict(seconds=time.perf_counter() - start, cpu_seconds=time.proc
 
 
 def search(name: str, settings: SearchSettings, structure: dict[str, Any]) -> dict[str, Any]:
-    """Run one search here and return what it took."""
+    """Run one search in this process and return its figures."""
     app = get_app(name)
     pipeline, params = app.configure(structure)
     bound = bind(pipeline, app.shapes(), params)
     started, cpu = time.perf_counter(), time.process_time()
     strategy: Strategy = Beam(settings)
-    found: SearchResult = strategy.search(bound, get_target(TARGET))
-    c = found.counts
+    result: SearchResult = strategy.search(bound, get_target(TARGET))
+    c = result.counts
     return {
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "funcs": len(bound.funcs),
-        "predicted_us": found.ranked[0].seconds * 1e6,
-        "kernels": len(found.best.kernels),
+        "predicted_us": result.ranked[0].seconds * 1e6,
+        "kernels": len(result.best.kernels),
         "looked_at": c.kernels,
         "legal": c.kernels - sum(c.pruned.values()),
         "considered": sum(c.considered.values()),
@@ -112,31 +112,31 @@ def search(name: str, settings: SearchSettings, structure: dict[str, Any]) -> di
 
 
 def in_child(arguments: Sequence[str], limit: float) -> dict[str, Any]:
-    """Return the JSON that a process prints, or what went wrong."""
+    """Return the JSON output of a process, or its error."""
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired:
         return {"error": f"took more than {limit:g} s"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return figures
 
 
 def ours(name: str, setting: str, limit: float, structure: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Run one of our searches in a process of its own."""
+    """Run one of our searches in its own process."""
     task = json.dumps({"app": name, "setting": setting, "structure": structure or {}})
     return in_child([sys.executable, ENTRY, "--here", task], limit)
 
 
 def halide(name: str, setting: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Run Halide's search for the same program in a process of its own."""
+    """Run Halide's search for the same program in its own process."""
     arguments = [options.halide_python, "-c", HALIDE, str(options.peers), HALIDE_NAMES.get(name, name)]
     return in_child([*arguments, HALIDE_SETTINGS[setting]], options.limit)
 
 
 def compare(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Search every app in both settings, beside Halide where it has the program."""
+    """Search every app in all settings, and with Halide where it has the program."""
     rows = []
     print(f"{'app':26}{'setting':12}{'ours s':>8}{'Halide s':>10}{'ratio':>7}{'legal':>9}{'/s':>8}{'hits':>6}"
           f"{'batch':>7}{'MB':>6}{'H. MB':>7}{'predicted':>11}{'kernels':>8}")  # fmt: skip
@@ -176,18 +176,18 @@ def growth(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     searches = [("stencil_chain", {"stages": n}) for n in CHAIN_LENGTHS] + [(name, {}) for name in LARGE]
     for name, structure in searches:
-        found = ours(name, "sampling", options.limit, structure)
-        rows.append({"app": name, "structure": structure, "ours": found})
-        print(f"{name:20}{found.get('funcs', 0):5} Funcs {found.get('cpu_seconds', math.nan):8.2f} s", flush=True)
-    known = [r for r in rows if "cpu_seconds" in r["ours"]]
-    slopes = {"chains": _exponent([r for r in known if r["structure"]]), "all": _exponent(known)}
+        result = ours(name, "sampling", options.limit, structure)
+        rows.append({"app": name, "structure": structure, "ours": result})
+        print(f"{name:20}{result.get('funcs', 0):5} Funcs {result.get('cpu_seconds', math.nan):8.2f} s", flush=True)
+    finished = [r for r in rows if "cpu_seconds" in r["ours"]]
+    slopes = {"chains": _exponent([r for r in finished if r["structure"]]), "all": _exponent(finished)}
     for which, slope in slopes.items():
         print(f"time grows with the power {slope:.2f} of the number of Funcs ({which})")
     return [*rows, {"exponents": slopes}]
 
 
 def _exponent(rows: Sequence[dict[str, Any]]) -> float:
-    """Return the power of the number of Funcs with which processor seconds grow, by least squares of logarithms."""
+    """Return the exponent of processor seconds in the number of Funcs, by least squares of logarithms."""
     points = [(math.log(r["ours"]["funcs"]), math.log(r["ours"]["cpu_seconds"])) for r in rows]
     x, y = (sum(p[k] for p in points) / len(points) for k in (0, 1))
     return sum((a - x) * (b - y) for a, b in points) / sum((a - x) ** 2 for a, _ in points)
@@ -198,18 +198,19 @@ def ablation(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for name in options.apps.split(","):
         for label in ABLATION:
-            found = ours(name, label, options.limit)
-            rows.append({"app": name, "variant": label, "ours": found})
+            result = ours(name, label, options.limit)
+            rows.append({"app": name, "variant": label, "ours": result})
             print(
-                f"{name:26}{label:16}{found.get('cpu_seconds', math.nan):8.2f} s {found.get('looked_at', 0):8} kernels"
-                f"{found.get('predicted_us', math.nan):10.1f} us predicted {found.get('error', '')}",
+                f"{name:26}{label:16}{result.get('cpu_seconds', math.nan):8.2f} s "
+                f"{result.get('looked_at', 0):8} kernels"
+                f"{result.get('predicted_us', math.nan):10.1f} us predicted {result.get('error', '')}",
                 flush=True,
             )
     return rows
 
 
 def main() -> int:
-    """Run what the command line asks for."""
+    """Run the comparison of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=",".join(load_apps()), help="names, separated by commas")
     parser.add_argument("--settings", default=",".join(COMPARED), help="of " + ", ".join(COMPARED))
@@ -218,7 +219,7 @@ def main() -> int:
     parser.add_argument("--growth", action="store_true", help="time against the number of stages instead")
     parser.add_argument("--ablation", action="store_true", help="parts of the method left out instead")
     parser.add_argument("--limit", type=float, default=600, help="seconds for one search")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--here", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.here:

@@ -1,1 +1,1 @@
-"""Fits of the coefficients of the analytical models to measured times."""
+"""Fits of the analytical models' coefficients to measured times."""

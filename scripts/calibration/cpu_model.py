@@ -3,18 +3,17 @@
     OMP_NUM_THREADS=1 python scripts/fit_cpu_model.py [--apps unsharp,harris] [--seed 0] [--rounds 9] [--fit]
     python scripts/fit_cpu_model.py --data docs/results/data/cpu-genuineintel-6-amx-labels.parquet --fit
 
-Without ``--data``, schedules of all strategies and random ones of suite apps are compiled through C, and every kernel
-is timed by itself within its pipeline; times are the least of all rounds, on one core, which other processes disturb
-less. For each app: Spearman's rank correlation of predicted and measured times over the schedules, the regret (what the
-schedule that the model likes best takes, over the fastest one's time), predicted over measured time, and how many times
-as long as the beam search's schedule those of `roots` and of the best of Sioutas' modes take.
+Without ``--data``, suite apps are compiled through C under schedules of all strategies and random ones, and every
+kernel is timed individually within its pipeline. Times are the least of all rounds on one core, which reduces noise.
+Figures of an app: Spearman's rank correlation of predicted and measured times, the regret (time of the schedule that
+the model ranks first over the fastest), predicted over measured time, and the times of `roots` and of the best of
+Sioutas' modes over the beam search's.
 
-With ``--data`` times are read that scripts/make_dataset.py measured, of whatever processor, and means over the
-pipelines are printed.
+``--data`` reads times measured by scripts/make_dataset.py on any processor, and prints means over the pipelines.
 
-``--fit`` prints the rates that make the logarithms of kernels' times fit best, to be put in
-`autosched.search.cost.cpu.coefficients`, and how well they do: those of one half of the pipelines on the other half
-(``--data``), or on the apps that they were fitted to, whose times may all be off by one factor, which changes no order.
+``--fit`` prints the rates with the least squared error of the logarithms of kernels' times, for
+`autosched.search.cost.cpu.coefficients`, and their quality: rates of one half of the pipelines on the other half
+(``--data``), or on the fitted apps. In the latter an app's times may be off by one factor, which changes no order.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from calibration.samples import SIZES, labelled, measured
 
 
 def report(samples: list[Sample], rates: Any) -> None:
-    """Print how well the model orders the schedules of each app."""
+    """Print the quality of the model's order of each app's schedules."""
     print(f"{'app':26}{'rank corr.':>12}{'regret':>9}{'predicted/measured':>20}{'roots/beam':>12}{'Sioutas/beam':>14}")
     for app in dict.fromkeys(s.app for s in samples):
         own = [s for s in samples if s.app == app]
@@ -51,27 +50,27 @@ def report(samples: list[Sample], rates: Any) -> None:
 
 
 def show(rates: Any) -> None:
-    """Print rates as they stand in the code."""
+    """Print rates in the form of the source code."""
     for part, rate in zip(CPU_COMPONENTS, rates, strict=True):
         print(f'    "{part}": {rate:.2g},')
 
 
 def compare_labels(path: Path, fit: bool) -> None:
-    """Print how well the model orders the schedules of labels."""
+    """Print the quality of the model's order of the labels' schedules."""
     samples, target = labelled(path, get_target("cpu"))
     rates = CpuModel(target).rates
-    means(samples, rates, CpuModel.total, "rates as they are")
+    means(samples, rates, CpuModel.total, "current rates")
     if fit:
         crosswise(samples, rates, CpuModel.total)
         show(fitted(samples, rates, CpuModel.total, offsets=False))
 
 
 def main() -> int:
-    """Measure the apps that the command line names, or read labels."""
+    """Measure the apps of the command line, or read labels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=",".join(SIZES), help="names, separated by commas")
-    parser.add_argument("--seed", type=int, default=0, help="of the schedules drawn of each app")
-    parser.add_argument("--rounds", type=int, default=9, help="calls of each schedule, in turn")
+    parser.add_argument("--seed", type=int, default=0, help="seed of each app's random schedules")
+    parser.add_argument("--rounds", type=int, default=9, help="interleaved calls of each schedule")
     parser.add_argument("--data", type=Path, help="results database or Parquet file to read instead of measuring")
     parser.add_argument("--fit", action="store_true", help="print better rates")
     options = parser.parse_args()
@@ -79,7 +78,7 @@ def main() -> int:
         compare_labels(options.data, options.fit)
         return 0
     if os.environ.get("OMP_NUM_THREADS") != "1":
-        parser.error("set OMP_NUM_THREADS=1: the times of one core are compared")
+        parser.error("set OMP_NUM_THREADS=1: the model and the measured times are for one core")
     target = get_target("cpu")
     samples: list[Sample] = []
     rates = CpuModel(target).rates

@@ -1,4 +1,4 @@
-"""Rates of a timing model, fitted to kernels' times so that schedules of a pipeline come in the right order."""
+"""Fit of a timing model's rates to kernels' times, weighted towards the order of a pipeline's schedules."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from scipy.stats import spearmanr
 
 Floats = NDArray[np.float64]
 Total = Callable[[Floats, Floats], Floats]
-"""Seconds of kernels, ``float64[K]``, from counts in them, ``float64[K, parts]``, and the rates of the parts."""
+"""Seconds of kernels, ``float64[K]``, from their counts, ``float64[K, parts]``, and the rates of the parts."""
 
 WEIGHT_OF_OFFSET = 0.3
 WEIGHT_OF_START = 0.5
-"""How much a rate that few samples tell about is held where it was."""
+"""Regularisation towards the initial rates."""
 WEIGHT_OF_ORDER = 1.5
-"""How much more than its kernels' times it counts how long a schedule takes beside the app's other ones."""
+"""Weight of a schedule's time relative to the app's other schedules, against weight 1 of kernels' times."""
 
 
 @dataclass
 class Sample:
-    """A schedule with what was counted and measured.
+    """A schedule with counts and measured times.
 
     Attributes:
         app: Name of the app.
-        strategy: Where the schedule comes from.
+        strategy: Origin of the schedule.
         counts: ``float64[kernels, parts]``, work of each kernel.
-        seconds: ``float64[kernels]``, its time.
+        seconds: ``float64[kernels]``, time of each kernel.
     """
 
     app: str
@@ -39,12 +39,12 @@ class Sample:
 
 
 def fitted(samples: Sequence[Sample], rates: Floats, total: Total, *, offsets: bool) -> Floats:
-    """Return the rates that fit best, each app weighing the same, and each schedule of an app.
+    """Return the best rates, with equal weights for apps and for the schedules of an app.
 
     Args:
         samples: Kernels with their times.
-        rates: What they are where samples tell nothing else.
-        total: Gives the seconds of kernels from counts and rates.
+        rates: Initial rates, the target of the regularisation.
+        total: Function from counts and rates to the seconds of kernels.
         offsets: Whether an app's times may all be off by one factor.
     """
     apps = sorted({s.app for s in samples})
@@ -62,9 +62,9 @@ def fitted(samples: Sequence[Sample], rates: Floats, total: Total, *, offsets: b
     n, free = len(before), len(apps) if offsets else 0
 
     def residuals(x: Floats) -> Floats:
-        found = total(counts, np.exp(x[:n]))
-        off = np.log(found / seconds) - (x[n:][of_app] if free else 0)
-        beside = np.log(np.add.reduceat(found, start)) - taken
+        predicted = total(counts, np.exp(x[:n]))
+        off = np.log(predicted / seconds) - (x[n:][of_app] if free else 0)
+        beside = np.log(np.add.reduceat(predicted, start)) - taken
         beside -= (np.bincount(app, beside) / schedules)[app]
         held = (x[:n] - before) * WEIGHT_OF_START
         return np.concatenate([off * weight, WEIGHT_OF_ORDER * beside * alike, held, x[n:] * WEIGHT_OF_OFFSET])
@@ -77,7 +77,7 @@ def fitted(samples: Sequence[Sample], rates: Floats, total: Total, *, offsets: b
 
 
 def means(samples: Sequence[Sample], rates: Floats, total: Total, title: str) -> None:
-    """Print means over pipelines of how well the model orders their schedules."""
+    """Print the quality of the model's order of schedules, as means over pipelines."""
     ranks: list[float] = []
     regrets: list[float] = []
     ratios: list[float] = []
@@ -100,7 +100,7 @@ def times(samples: Sequence[Sample], rates: Floats, total: Total) -> tuple[Float
 
 
 def crosswise(samples: Sequence[Sample], rates: Floats, total: Total) -> None:
-    """Print how well rates of one half of the pipelines do on the other half."""
+    """Print the quality of rates fitted to one half of the pipelines on the other half."""
     apps = sorted({s.app for s in samples})
     halves = [[s for s in samples if apps.index(s.app) % 2 == k] for k in (0, 1)]
     for one, other, name in ((*halves, "one half"), (*halves[::-1], "the other half")):

@@ -1,4 +1,4 @@
-"""Kernels of the C backend with their times, to compare the CPU's timing model with.
+"""Kernels of the C backend with their times, to calibrate the CPU's timing model.
 
 `measured` times schedules of suite apps here; `labelled` reads times from a results database or a Parquet file.
 """
@@ -57,9 +57,9 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     "iir_blur": {"W": 1536, "H": 1280},
     "pyramid_blend": {"W": 1536, "H": 1280},
 }
-"""Apps and sizes that take one to a hundred milliseconds."""
+"""Apps and sizes with run times of one to a hundred milliseconds."""
 MIX = CandidateMix(beam=3, refined=3, greedy=3, states=4, legal=0, mutations=10, steps=0)
-"""Schedules of an app besides those of the strategies."""
+"""Schedules of an app in addition to those of the strategies."""
 STAMPS = "as_stamps"
 CLOCK = f"""
 #include <time.h>
@@ -72,10 +72,9 @@ static double {STAMPS}_now(void)
 
 
 class TimedKernels:
-    """A pipeline through C that tells the time of each kernel.
+    """A pipeline through C with the time of each kernel.
 
-    It is the processor's time of the calling thread, so run it with ``OMP_NUM_THREADS=1``: what other processes take
-    in between does not count.
+    The clock is the calling thread's processor time, which excludes other processes; run with ``OMP_NUM_THREADS=1``.
 
     Args:
         scheduled: The pipeline.
@@ -107,7 +106,7 @@ class TimedKernels:
 
 
 def _with_stamps(text: str, kernels: int) -> str:
-    """Return generated C that notes the time before each kernel and after the last."""
+    """Return generated C that records the time before each kernel and after the last."""
     head, entry = text.split(f"void {ENTRY}(", 1)
     lines: list[str] = []
     number = 0
@@ -117,14 +116,14 @@ def _with_stamps(text: str, kernels: int) -> str:
             lines.append(f"    {STAMPS}[{number}] = {STAMPS}_now();")
             number += 1
         lines.append(line)
-    assert number == kernels, "the entry of the generated C is not of the form that is expected"
+    assert number == kernels, "the entry function of the generated C has an unexpected form"
     lines.insert(lines.index("}"), f"    {STAMPS}[{number}] = {STAMPS}_now();")
     declared = f"{CLOCK}\ndouble {STAMPS}[{kernels + 1}];\n"
     return f"{head}{declared}void {ENTRY}(" + "\n".join(lines)
 
 
 def schedules(bound: BoundPipeline, target: Target, mix: CandidateMix, seed: int) -> Iterator[tuple[str, Schedule]]:
-    """Yield schedules of all strategies, and such as a model is trained with."""
+    """Yield schedules of all strategies, and a mix of training candidates."""
     for name, strategy in STRATEGIES.items():
         for ranked in strategy.search(bound, target, count=3).ranked:
             yield name, ranked.schedule
@@ -132,7 +131,7 @@ def schedules(bound: BoundPipeline, target: Target, mix: CandidateMix, seed: int
 
 
 def measured(name: str, target: Target, rounds: int, seed: int = 0, mix: CandidateMix = MIX) -> list[Sample]:
-    """Return the samples of an app, the least times of some rounds."""
+    """Return the samples of an app, with the least times of some rounds."""
     app = get_app(name)
     pipeline, _ = app.configure({})
     bound = bind(pipeline, app.shapes(SIZES[name]), {})
@@ -159,13 +158,13 @@ def measured(name: str, target: Target, rounds: int, seed: int = 0, mix: Candida
 
 
 def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
-    """Return what the model counts in each kernel of a schedule, ``float64[kernels, parts]``.
+    """Return the model's counts of each kernel of a schedule, ``float64[kernels, parts]``.
 
-    None where a kernel reads too much at one point to be featurized.
+    None where a kernel has too many reads at a point for the featurizer.
     """
-    found = []
+    counts = []
     view = apply_rewrites(featurizer.bound, schedule)
-    if view is not featurizer.bound:  # reductions in pieces
+    if view is not featurizer.bound:  # rfactor
         featurizer = Featurizer(view, featurizer.target)
     for kernel in schedule.kernels:
         structure, tiles = describe_kernel(featurizer.bound, kernel)
@@ -173,12 +172,12 @@ def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
         if one.overflow:
             return None
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
-        found.append(model.counts(one.tables.evaluate([one], [params]))[0])
-    return np.array(found)
+        counts.append(model.counts(one.tables.evaluate([one], [params]))[0])
+    return np.array(counts)
 
 
 def labelled(path: Path, target: Target) -> tuple[list[Sample], Target]:
-    """Return the samples of labels whose kernels were timed, all of one source, and the processor that they are of.
+    """Return the samples of labels with kernel times, all of one source, and their processor.
 
     Args:
         path: A results database or a Parquet file.

@@ -1,4 +1,4 @@
-"""The whole campaign: steps one after the other, each in a process of its own and within its time."""
+"""The whole campaign: steps in sequence, each in its own process with a time limit."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from campaign.plan import Step, budgets, why_not
 STATE_FILE = "state.json"
 VERSION = 1
 REPORT_S = 5.0
-"""Seconds that are kept for the report."""
+"""Seconds reserved for the report."""
 _ENVIRONMENT_S = 60.0
 
 Say = Callable[[str], None]
 
 
 class StateError(Exception):
-    """The directory holds results that these cannot be added to."""
+    """The results of the directory cannot be extended."""
 
 
 @dataclass
 class Campaign:
-    """Runs steps and keeps account of them.
+    """Runs steps and records their status.
 
     Args:
-        options: What is asked for.
-        say: Told how it goes.
+        options: Options of the campaign.
+        say: Callback for progress messages.
         command: Command line, for the record.
-        why_not: Returns why a step cannot be run on this machine, or nothing.
+        why_not: Returns the reason why a step cannot run on this machine; empty if it can.
     """
 
     options: Options
@@ -53,15 +53,15 @@ class Campaign:
             raise StateError(f"{self._path} was written by another version of this script: choose another --out")
 
     def run(self, steps: Sequence[Step], seconds: float, *, again: Sequence[str] = ()) -> int:
-        """Run the steps that are not finished yet.
+        """Run the unfinished steps.
 
         Args:
             steps: In order.
-            seconds: Time for all of them together, with the report.
-            again: Steps that are run though they are finished; their parts are kept unless they are done again.
+            seconds: Time limit of all steps and the report.
+            again: Finished steps to run again; each of their parts is kept until it is replaced.
 
         Returns:
-            0, or 1 if any step failed or found something wrong, or there is no GPU for it.
+            0, or 1 if any step failed, reported failures, or lacks a GPU.
 
         Raises:
             StateError: If earlier results are of another device.
@@ -76,7 +76,7 @@ class Campaign:
         }
         self._state["calls"].append(call)
         call["machine"] = self._machine(min(_ENVIRONMENT_S, seconds / 4))
-        if any(step.runs for step in steps):  # schedules and weights are of no machine
+        if any(step.runs for step in steps):  # schedules and weights belong to no machine
             self._check_device(call["machine"])
         self._write()
         for name in again:
@@ -110,7 +110,7 @@ class Campaign:
         return found
 
     def _possible(self, steps: Sequence[Step]) -> list[Step]:
-        """Return the steps that can be run and have something left to do; say why the others are left out."""
+        """Return the unfinished steps that can run here; print why other steps are skipped."""
         found = []
         for step in steps:
             if self._status(step.name).get("status") == "finished":
@@ -124,7 +124,7 @@ class Campaign:
         return found
 
     def _no_gpu(self, step: Step) -> str:
-        """Return why there is no GPU, if a step needs one."""
+        """Return why the GPU that a step needs is missing; empty otherwise."""
         machine = self._state["calls"][-1]["machine"]
         if self.options.target != "cuda" or not step.runs or machine.get("device"):
             return ""
@@ -156,7 +156,7 @@ class Campaign:
             self.say(str(status["tail"]))
 
     def _unpack(self) -> None:
-        """Put machine code that was compiled elsewhere where steps look for it.
+        """Unpack machine code compiled elsewhere into the cache.
 
         Raises:
             StateError: If the file is damaged.
@@ -172,7 +172,7 @@ class Campaign:
         write_json(self._path, self._state)
 
     def _machine(self, seconds: float) -> dict[str, Any]:
-        """Return what is known of this machine, asked in a process of its own: a sick driver may hang."""
+        """Return the description of this machine, queried in a child process: a broken driver may hang."""
         found = self.options.work_path / "machine.json"
         found.unlink(missing_ok=True)
         log = self.options.work_path / "logs" / "machine.txt"
@@ -182,14 +182,14 @@ class Campaign:
         return machine
 
     def _check_device(self, machine: Mapping[str, Any]) -> None:
-        """Refuse to add to results of another device; where no device is asked for its name, that is none."""
+        """Refuse to extend results of another device; without a device query there is no conflict."""
         device = str(machine.get("device", ""))
-        known = self._state["device"]
-        if device and known and device != known:
+        recorded = self._state["device"]
+        if device and recorded and device != recorded:
             raise StateError(
-                f"{self.options.out} has results of {known}, and this machine has {device}: choose another --out"
+                f"{self.options.out} has results of {recorded}, and this machine has {device}: choose another --out"
             )
-        self._state["device"] = known or device
+        self._state["device"] = recorded or device
 
     def _environment(self) -> dict[str, str]:
         env = child_environment(self._site)

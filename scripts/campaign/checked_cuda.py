@@ -1,8 +1,8 @@
-"""A GPU to collect samples on: results are compared where they lie, host work of candidates hides behind other ones.
+"""A GPU backend for collecting samples: results are compared on the device, and host work overlaps between processes.
 
-A label costs about as much of the GPU's time as comparing a few million numbers costs on the host. So outputs are held
-against the trusted ones on the GPU, more strictly than the host would, and only those that differ are brought to it for
-its verdict. Several processes take turns on the GPU, one at a time by a lock, while the others prepare or interpret.
+Timing a label takes the GPU about as long as the host needs to compare a few million numbers. Outputs are therefore
+compared with the trusted ones on the GPU, more strictly than on the host; only outputs that differ are copied to the
+host for its verdict. Several processes share the GPU through a lock; processes without it prepare or interpret.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from autosched.runtime.timing.cupy_device import CupyDevice
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 
 RTOL, ATOL = 1e-4, 1e-5
-"""Floats that differ by less differ by rounding in every measure of agreement of `autosched.measure`."""
+"""Relative difference below which every tolerance of `autosched.measure` accepts floats as rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedCudaBackend(CudaBackend):
-    """A GPU that several processes use in turn; see the module.
+    """A GPU shared by several processes through a lock.
 
     Attributes:
-        lock: File that is locked by the process that uses the GPU.
+        lock: File locked by the process that uses the GPU.
     """
 
     lock: str = ""
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
-        """Run a candidate once; returns None if it computes what the first candidate of its problem did."""
+        """Run a candidate once; returns None if its outputs agree with the first candidate of its problem."""
         device = _comparing_device(self.numbers[0])
         with exclusive(self.lock):
             device.begin(prepared.job.problem)
@@ -47,24 +47,24 @@ class CheckedCudaBackend(CudaBackend):
         return None if device.agreed else found
 
     def time(self, prepared: Prepared) -> Timing:
-        """Time a candidate, alone on the GPU; see `autosched.measure.backend.Backend.time`."""
+        """Time a candidate with exclusive use of the GPU; see `autosched.measure.backend.Backend.time`."""
         with exclusive(self.lock):
             return time_launches(_comparing_device(self.numbers[0]), prepared, self.rule)
 
     def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates in turns, alone on the GPU; see `autosched.measure.backend.Backend.time_in_turns`."""
+        """Time candidates, interleaved, with exclusive use of the GPU; see `Backend.time_in_turns`."""
         with exclusive(self.lock):
             return time_launches_in_turns(_comparing_device(self.numbers[0]), prepared, rule)
 
 
 class ComparingDevice(CupyDevice):
-    """A GPU whose `read` compares with what was read there for the first candidate of a problem.
+    """A GPU whose `read` compares outputs with those of the first candidate of a problem.
 
     Args:
         number: Number of the device.
 
     Attributes:
-        agreed: Whether everything read since `begin` agreed with what is trusted.
+        agreed: Whether all outputs read since `begin` agreed with the trusted ones.
     """
 
     def __init__(self, number: int) -> None:
@@ -75,14 +75,14 @@ class ComparingDevice(CupyDevice):
         self._position = 0
 
     def begin(self, problem: Problem) -> None:
-        """Start to read the outputs of a candidate; those of a problem's first one are remembered."""
+        """Start reading the outputs of a candidate; those of a problem's first candidate become the trusted ones."""
         if problem != self._problem:
             self._trusted, self._problem = [], problem
         self._position = 0
         self.agreed = bool(self._trusted)
 
     def read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return an output, or the trusted one where both agree."""
+        """Return an output, or the trusted one if both agree."""
         self.synchronise()
         position, self._position = self._position, self._position + 1
         here = self._view(address, shape, dtype)
@@ -107,7 +107,7 @@ class ComparingDevice(CupyDevice):
 
 
 def agrees(xp: Any, got: Any, trusted: Any) -> bool:
-    """Return whether all numbers of two arrays are equal, or floats that differ by rounding.
+    """Return whether all numbers of two arrays are equal, up to rounding for floats.
 
     Args:
         xp: The module of the arrays: CuPy or NumPy.
@@ -125,7 +125,7 @@ def agrees(xp: Any, got: Any, trusted: Any) -> bool:
 
 @contextmanager
 def exclusive(path: str) -> Iterator[None]:
-    """Hold a file's lock; it goes with the process that holds it, however that ends."""
+    """Hold a file's lock; the system releases it when the process ends in any way."""
     with open(path, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

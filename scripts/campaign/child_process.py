@@ -1,4 +1,4 @@
-"""A child process that is ended with all it started when its time is over."""
+"""Child processes with a time limit, killed together with their descendants."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Ended:
 
     Attributes:
         code: Its exit code, negative for a signal.
-        seconds: How long it ran.
-        killed: Whether its time was over.
-        tail: The end of what it printed.
+        seconds: Its run time.
+        killed: Whether it exceeded its time limit.
+        tail: The end of its output.
     """
 
     code: int
@@ -36,14 +36,14 @@ class Ended:
 def run_child(
     command: Sequence[str], seconds: float, log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Ended:
-    """Run a program in a process group of its own, at most for some time.
+    """Run a program in its own process group, with a time limit.
 
     Args:
         command: The program and its arguments.
         seconds: Time after which the group is killed.
-        log: File that standard output and error are written to.
-        env: Its environment; this process's when left out.
-        cwd: Its directory.
+        log: File for standard output and error.
+        env: Its environment (default: this process's).
+        cwd: Its working directory.
     """
     started = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def run_child(
             child.wait(max(seconds, 0.0))
         except subprocess.TimeoutExpired:
             killed = True
-        finally:  # also what it left behind, and when this program is interrupted
+        finally:  # also descendants that are left, and after an interruption
             if child is not None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(child.pid, signal.SIGKILL)
@@ -69,8 +69,8 @@ def run_child(
 
 @contextmanager
 def _signals_waiting() -> Iterator[None]:
-    """Let signals that end this program wait until a child that is being started is known, so that it ends, too."""
-    if threading.current_thread() is not threading.main_thread():  # only that one handles signals
+    """Defer terminating signals while a child is being started, so that the child is killed as well."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread handles signals
         yield
         return
     came: list[int] = []

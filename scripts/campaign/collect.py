@@ -1,4 +1,4 @@
-"""Step: times of many schedules of random pipelines and of the suite's apps, to train a cost model with."""
+"""Step: times of many schedules of random pipelines and suite apps, to train a cost model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from campaign.sources import schedules_of
 
 RULE = StopRule(precision=0.01, least_samples=7, most_samples=60, least_seconds=0.008, most_seconds=0.12)
 LANES = 5
-"""Processes that take turns on the GPU."""
+"""Processes that share the GPU."""
 EXPORT_EVERY_S = 60.0
 _EXPORT_SHARE = 0.05
 _TOTAL = "run "
@@ -35,7 +35,7 @@ ROOTS = "roots"
 
 
 def backend_of(context: Context, target: Target) -> Backend:
-    """Return what the campaign measures on."""
+    """Return the backend of the campaign's measurements."""
     options = context.options
     if options.target == "simulated":
         return SimulatedBackend(target)
@@ -47,13 +47,13 @@ def backend_of(context: Context, target: Target) -> Backend:
 
 @dataclass
 class Stream:
-    """The candidates of one problem after the other.
+    """The candidates, problem by problem.
 
     Args:
         context: The step.
-        target: What schedules are made for.
-        goal: Samples with a time that are wanted, those of earlier calls not counted.
-        deadline: When to draw no more, by `time.monotonic`.
+        target: Target of the schedules.
+        goal: Number of samples with a time to collect in this call.
+        deadline: End of candidate generation, by `time.monotonic`.
     """
 
     context: Context
@@ -69,7 +69,7 @@ class Stream:
         return self._baselines[problem]
 
     def jobs(self) -> Iterator[Job]:
-        """Yield candidates until there are enough samples."""
+        """Yield candidates until the goal is reached."""
         with closing(schedules_of(self.context, self.target, self.deadline)) as drawing:
             for problem, drawn in drawing:
                 jobs = [Job(problem, schedule, self.target, origin=kind) for kind, schedule in drawn.schedules]
@@ -82,11 +82,11 @@ class Stream:
                 self.drawn[problem] = drawn
 
     def _roots(self, problem: Problem) -> Job:
-        """Return the trusted candidate of a problem whose labels have none."""
+        """Return `roots` as the trusted candidate of a problem whose labels lack one."""
         return Job.of(problem, schedule_roots(problem.bind(), self.target), self.target, origin=ROOTS)
 
     def note_done(self, measurer: Measurer) -> None:
-        """Record the problems that have all their results."""
+        """Record the completed problems."""
         for problem in [p for p in self.drawn if not measurer.on_their_way[p]]:
             drawn = self.drawn.pop(problem)
             self._baselines.pop(problem)
@@ -94,7 +94,7 @@ class Stream:
 
 
 def run(context: Context) -> Outcome:
-    """Measure until there are enough samples or the time is over."""
+    """Measure until the goal is reached or the time is over."""
     options = context.options
     target = target_of(options)
     have = count_samples(options.out_path)

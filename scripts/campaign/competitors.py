@@ -1,7 +1,7 @@
-"""Step: programs that others would use instead, run beside ours on this device.
+"""Step: competing programs, timed on this device for comparison.
 
-They are no part of this project: `--peers` names a directory with `run_halide_peers.py` and `torch_peers.py`, which
-write their figures as JSON while they run, and a folder or archive of what Halide compiled beforehand.
+They are not part of this project: `--peers` names a directory with `run_halide_peers.py` and `torch_peers.py`, which
+write their figures as JSON while running, and a folder or archive of binaries precompiled by Halide.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from campaign.timing_tables import SAME_APP
 
 MANIFEST = "manifest.json"
 _HALIDE_LIMIT_S = 60
-"""For one variant of an app."""
+"""Time limit of one variant of an app."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A program that is run.
+    """A competing program.
 
     Attributes:
         name: Its name in the results.
         script: Its file in the directory of peers.
-        arguments: What it is given besides the built files, the apps and the file of results.
+        arguments: Arguments besides the built files, the apps and the file of results.
     """
 
     name: str
@@ -48,10 +48,10 @@ PEERS = (
 
 
 def built_files(peers: Path, work: Path) -> Path:
-    """Return the directory with the manifest, which is unpacked if there is only an archive of it.
+    """Return the directory with the manifest, unpacked from an archive if necessary.
 
     Raises:
-        FileNotFoundError: If there is neither.
+        FileNotFoundError: If the manifest and the archive are both missing.
     """
     found = sorted(peers.rglob(MANIFEST))
     if found:
@@ -69,7 +69,7 @@ def built_files(peers: Path, work: Path) -> Path:
 
 
 def by_app(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return rows of results by app, in the order they came."""
+    """Return rows of results by app, in their order."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault(row["app"], []).append(row)
@@ -77,12 +77,12 @@ def by_app(rows: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def is_done(part: Part | None) -> bool:
-    """Return whether a peer is done with an app."""
+    """Return whether a peer has finished an app."""
     return part is not None and not part.get("interrupted")
 
 
 def run(context: Context) -> Outcome:
-    """Run every peer on the apps it was not run on yet; those that it was interrupted at come last."""
+    """Run every peer on its unfinished apps; apps with an interrupted run come last."""
     options = context.options
     folder = Path(options.peers)
     built = built_files(folder, options.work_path)
@@ -103,11 +103,11 @@ def run(context: Context) -> Outcome:
 
 
 def _run_peer(context: Context, peer: Peer, folder: Path, built: Path, apps: list[str]) -> str:
-    """Run a peer and record the apps it is done with; returns what went wrong."""
+    """Run a peer and record the finished apps; returns the error, if any."""
     parts = {app: context.parts.get(f"{peer.name}/{app}") for app in apps}
     fresh = [app for app, part in parts.items() if part is None]
     again = [[app] for app, part in parts.items() if part is not None and not is_done(part)]
-    for todo in (fresh, *again):  # one by one, so that it is plain which one is at fault
+    for todo in (fresh, *again):  # one at a time, to identify the failing one
         if not todo or context.remaining < 1.0:
             continue
         file = context.options.work_path / f"{peer.name}.json"
@@ -123,7 +123,7 @@ def _run_peer(context: Context, peer: Peer, folder: Path, built: Path, apps: lis
 
 
 def peer_environment(folder: Path) -> dict[str, str]:
-    """Return an environment in which programs of a directory import one another, as they are used to."""
+    """Return an environment in which programs of a directory can import one another."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     env["PYTHONPATH"] = str(folder)
     env["PYTHONDONTWRITEBYTECODE"] = "1"  # the directory may be read-only
@@ -131,19 +131,19 @@ def peer_environment(folder: Path) -> dict[str, str]:
 
 
 def recorded(file: Path, todo: Sequence[str], *, whole: bool) -> dict[str, Part]:
-    """Return what a peer wrote, by app.
+    """Return a peer's results by app.
 
-    A peer goes through the apps in order; unless it ended well, the last one that it wrote of, or the first if it wrote
-    of none, is the one it was interrupted at.
+    A peer processes the apps in order. After a failed run, the interrupted app is the last one in the file, or the
+    first of `todo` if the file is empty.
 
     Args:
-        file: The file it wrote.
-        todo: The apps it was asked for, in the order it takes them.
-        whole: Whether it ended well.
+        file: The peer's file of results.
+        todo: The apps of the run, in order.
+        whole: Whether the run ended without error.
     """
     try:
         found = by_app(read_json(file, []))
-    except ValueError:  # killed while it wrote
+    except ValueError:  # killed during a write
         found = {}
     parts: dict[str, Part] = {app: {"rows": rows} for app, rows in found.items()}
     if whole:

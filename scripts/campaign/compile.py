@@ -1,7 +1,7 @@
-"""Step: machine code of what `timing` and `collect` will run, and the schedules themselves; needs no GPU.
+"""Step: schedules and machine code for `timing` and `collect`, compiled ahead of time; needs no GPU.
 
-A GPU that samples are collected on waits for the compiler most of the time. So they are drawn and compiled before, on a
-machine that costs nothing, with the same version of NVRTC; a campaign on the GPU finds both in its directory.
+While samples are collected, the GPU would mostly wait for the compiler. Schedules are therefore generated and compiled
+on a cheap machine with the same version of NVRTC; a campaign on the GPU reads both from its directory.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from campaign.worker_pool import Lost, do_parts
 _LIMIT_S = 120.0
 _PACKING_SHARE = 0.15
 _SHARE_TO_DRAW = 0.9
-"""Of the time for compiling, after which no more is drawn."""
+"""Share of the compile time after which generation stops."""
 
 
 @dataclass(frozen=True)
 class Compiler:
-    """Compiles schedules into the cache, in a process of its own.
+    """Compiles schedules into the cache, in a worker process.
 
     Attributes:
-        target: What they were made for.
+        target: Target of the schedules.
     """
 
     target: Target
 
     def compile(self, work: tuple[Job, bool]) -> Part:
-        """Compile a schedule as it is measured, and, if that is asked for, as it is called from Python."""
+        """Compile a schedule for measurement and, on request, for calls from Python."""
         job, is_called = work
         try:
             CudaBackend(self.target.name).prepare(job)
@@ -59,17 +59,17 @@ class Compiler:
 
 @dataclass
 class Ahead:
-    """What is compiled, one schedule after the other.
+    """The sequence of schedules to compile.
 
     Args:
         context: The step.
-        target: What schedules are made for.
-        deadline: When to draw no more, by `time.monotonic`.
-        drawn: The schedules to be collected, those of earlier calls included, by the text of their problem.
+        target: Target of the schedules.
+        deadline: End of candidate generation, by `time.monotonic`.
+        drawn: Schedules for `collect`, including those of earlier calls, by the text of their problem.
 
     Attributes:
-        errors: Schedules that could not be compiled, by the error's first line.
-        compiled: Schedules that were.
+        errors: Number of failed compilations, by the error's first line.
+        compiled: Number of compiled schedules.
     """
 
     context: Context
@@ -81,7 +81,7 @@ class Ahead:
     _waiting: Counter[str] = field(default_factory=Counter)
 
     def works(self) -> Iterator[tuple[str, tuple[Job, bool]]]:
-        """Yield what `Compiler.compile` takes: what is timed, then what is collected until there is enough of it."""
+        """Yield arguments of `Compiler.compile`: schedules of `timing`, then enough schedules for `collect`."""
         for name, timed in wanted_parts(self.context):
             yield name, (Job(Problem.parse(timed.problem), timed.schedule, self.target), timed.is_first)
         have = sum(part["schedules"] for part in self.context.parts.values())
@@ -97,7 +97,7 @@ class Ahead:
                     yield text, (Job(problem, schedule, self.target), False)
 
     def note(self, name: str, part: Part | Lost) -> None:
-        """Take note of what came of one of the works."""
+        """Record the result of one compilation."""
         error = part.message if isinstance(part, Lost) else part.get("error", "")
         if error:
             self.errors[error.splitlines()[0]] += 1
@@ -110,7 +110,7 @@ class Ahead:
 
 
 def run(context: Context) -> Outcome:
-    """Compile until there is enough."""
+    """Compile until there are enough schedules or the time is over."""
     options = context.options
     target = target_of(options)
     cache, code = settings().require_cache_dir(), options.out_path / CODE_FILE

@@ -1,4 +1,4 @@
-"""What a step is given: options, what was found before, and how much time is left."""
+"""Input of a step: options, earlier results, and the remaining time."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Outcome:
     """How a step ended.
 
     Attributes:
-        finished: Whether nothing is left to be done; else a later call goes on with it.
-        message: What came of it, in a line.
-        failures: Parts that found something wrong.
+        finished: Whether the step is complete; otherwise a later call resumes it.
+        message: One line about the result.
+        failures: Number of parts with failures.
     """
 
     finished: bool
@@ -28,13 +28,13 @@ class Outcome:
 
 @dataclass
 class Context:
-    """A step's surroundings.
+    """Input and output of a step.
 
     Attributes:
         name: The step.
-        options: What the campaign is asked to do.
-        results: What all steps found so far; a step adds to it part by part.
-        deadline: When the step has to be done, by `time.monotonic`.
+        options: Options of the campaign.
+        results: Results of all steps so far; a step adds its parts.
+        deadline: End of the step, by `time.monotonic`.
     """
 
     name: str
@@ -44,19 +44,19 @@ class Context:
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left."""
+        """Remaining seconds."""
         return max(self.deadline - time.monotonic(), 0.0)
 
     @property
     def is_late(self) -> bool:
-        """Whether no time is left."""
+        """Whether the deadline has passed."""
         return self.remaining <= 0.0
 
     @property
     def parts(self) -> Mapping[str, Part]:
-        """What this step found so far, in this call or earlier."""
+        """Results of this step so far, from this call and earlier ones."""
         return self.results.parts(self.name)
 
     def record(self, part: str, value: dict[str, Any]) -> None:
-        """Keep what was found in a part of the step."""
+        """Store the result of a part of the step."""
         self.results.record(self.name, part, value)

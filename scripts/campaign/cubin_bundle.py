@@ -1,4 +1,4 @@
-"""Machine code in one file: compiled on one machine, found in the cache of another one."""
+"""Compiled code in one file, to move the compiler cache from one machine to another."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ KINDS = ("cubin", "nvrtc-log")
 """Directories of the cache that are packed."""
 _ENTRY = re.compile(rf"({'|'.join(KINDS)})/[0-9a-f]{{2}}/[0-9a-f]{{64}}-[0-9a-f]{{64}}\.[a-z0-9]+")
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 4, "dict_size": 64 << 20}]
-"""Kernels of one pipeline have much in common, and lie far apart."""
+"""Large dictionary: kernels of one pipeline are similar but far apart in the file."""
 _UNPACKED = ".unpacked"
 
 
 def pack_code(cache: Path, path: Path) -> int:
-    """Write what a cache has compiled to a file, in place of what was there; return how many entries that are.
+    """Write the compiled entries of a cache to a file, replacing it; return the number of entries.
 
     Args:
         cache: Root of the cache.
@@ -27,7 +27,7 @@ def pack_code(cache: Path, path: Path) -> int:
     """
     names = sorted(
         (str(found.relative_to(cache)) for kind in KINDS for found in (cache / kind).glob("*/*")),
-        key=lambda name: (name.partition("/")[0], (cache / name).stat().st_mtime),  # as they were compiled
+        key=lambda name: (name.partition("/")[0], (cache / name).stat().st_mtime),  # in order of compilation
     )
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     count = 0
@@ -47,36 +47,36 @@ def pack_code(cache: Path, path: Path) -> int:
 
 
 def unpack_code(path: Path, cache: Path) -> int:
-    """Put the entries of a file into a cache; return how many were new.
+    """Add the entries of a file to a cache; return the number of new entries.
 
-    The cache verifies each entry when it is read, so a file that was damaged on its way costs time and nothing else.
+    The cache verifies each entry on read, so a damaged file costs only time.
 
     Args:
-        path: The file; nothing is done if there is none, or if it is the one that was unpacked last.
-        cache: Root of the cache, made if it is not there.
+        path: The file; skipped if missing, or if it is the last one unpacked.
+        cache: Root of the cache, created if missing.
 
     Raises:
         OSError: If the cache cannot be written.
-        ValueError: If the file is no archive of code; the message names it.
+        ValueError: If the file is not an archive of code; the message names it.
     """
     if not path.is_file():
         return 0
-    known = f"{path.stat().st_size} {path.stat().st_mtime_ns}"
+    stamp = f"{path.stat().st_size} {path.stat().st_mtime_ns}"
     marker = cache / _UNPACKED
-    if marker.is_file() and marker.read_text() == known:
+    if marker.is_file() and marker.read_text() == stamp:
         return 0
     try:
         with lzma.open(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
             count = sum(_put(archive, member, cache) for member in archive)
     except (lzma.LZMAError, tarfile.TarError, EOFError) as error:
-        raise ValueError(f"{path} is damaged ({error}): make it again with --steps compile, or remove it") from error
+        raise ValueError(f"{path} is damaged ({error}): recreate it with --steps compile, or remove it") from error
     marker.parent.mkdir(parents=True, exist_ok=True)
-    marker.write_text(known)
+    marker.write_text(stamp)
     return count
 
 
 def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, cache: Path) -> bool:
-    """Write an entry if it is one, and not there yet."""
+    """Write an archive member that is a valid entry and not in the cache yet; return whether it was written."""
     found = archive.extractfile(member) if _ENTRY.fullmatch(member.name) else None
     place = cache / member.name
     if found is None or place.exists():

@@ -1,4 +1,4 @@
-"""What this machine is: ``python -m campaign.machine TARGET FILE`` writes it as JSON."""
+"""Description of this machine: ``python -m campaign.machine TARGET FILE`` writes it as JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def gpu() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Return the processor's name as the system tells it."""
+    """Return the processor's name as reported by the system."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -60,7 +60,7 @@ def processor() -> str:
 
 
 def _smi() -> str:
-    """Return driver, clocks and power limit as NVIDIA's tool prints them."""
+    """Return driver, clocks and power limit as printed by nvidia-smi."""
     asked = "driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem,power.limit,persistence_mode"
     command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv"]
     try:

@@ -1,4 +1,4 @@
-"""The least that a pipeline has to do: bytes through memory, and operations on floats."""
+"""Lower bound of a pipeline's work: bytes through memory, and floating-point operations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from autosched.runtime.call.signature import output_specs
 
 @dataclass(frozen=True)
 class Work:
-    """What no schedule of a pipeline can do without.
+    """Work that every schedule of a pipeline has to do.
 
     Attributes:
         bytes: Every input read once, every output written once.
-        float32: Operations on float32 and narrower floats, each Func computed once where it is needed.
+        float32: Operations on float32 and narrower floats, with each required point of a Func computed once.
         float64: Operations on float64.
     """
 
@@ -44,9 +44,9 @@ def work_of(bound: BoundPipeline) -> Work:
 
 
 def float_operations(values: Sequence[Expr]) -> tuple[int, int]:
-    """Return the distinct operations on narrow and on 64-bit floats that some expressions take at least.
+    """Return the least number of distinct operations of some expressions: on narrow floats and on 64-bit floats.
 
-    Of the arms of a select the cheaper one counts, as only one is needed.
+    A select counts its cheaper arm, as only one arm is needed.
     """
     below: dict[int, frozenset[int]] = {}
     bits: dict[int, int] = {}

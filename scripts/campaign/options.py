@@ -1,4 +1,4 @@
-"""What a campaign is asked to do; handed to each step's process as JSON."""
+"""Options of a campaign, passed to each step's process as JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 TARGETS = ("cuda", "cpu", "emulator", "simulated")
-"""What pipelines run on: the GPU; this processor, through C; the generated CUDA text on this processor; or nothing,
-times being those of the simulated device."""
+"""Backends: the GPU; C on this processor; generated CUDA text, emulated on this processor; simulated times only."""
 
 
 @dataclass(frozen=True)
@@ -17,26 +16,26 @@ class Options:
     """Settings of a campaign.
 
     Attributes:
-        out: Directory of the few files that are worth keeping.
-        work: Directory of everything else: logs, caches, databases, unpacked peers.
+        out: Directory of the results.
+        work: Directory of temporary files: logs, caches, databases, unpacked peers.
         target: One of `TARGETS`.
-        device: Name of the device that schedules are made for; empty for that of this machine.
+        device: Name of the device to schedule for; empty for that of this machine.
         apps: Apps of the suite; empty for all.
-        sizes: Which of the sizes ``small``, ``odd`` and ``paper`` the suite is checked at.
-        strategies: Ways of finding schedules.
-        ranked: Schedules of the beam search that are timed: its best, and the next.
+        sizes: Sizes for the suite check, of ``small``, ``odd`` and ``paper``.
+        strategies: Scheduling strategies.
+        ranked: Number of best-ranked schedules of the beam search that are timed.
         search_seconds: Time budget of each search.
-        weights: File of a learned model that the strategy ``learned`` searches with; empty for none.
-        samples: Samples that `collect` is content with.
-        pipelines: Random pipelines that it draws from at most.
-        first: Seed of the first of them.
-        schedules: How many schedules of each kind are measured of each
+        weights: File of the learned model for the strategy ``learned``; empty for none.
+        samples: Number of samples for `collect`.
+        pipelines: Most random pipelines of `collect`.
+        first: Seed of the first random pipeline.
+        schedules: Number of schedules of each kind per pipeline
             (`autosched.search.datasets.candidate_mix.CandidateMix`).
-        labels: Files of labels whose schedules `collect` measures before it draws any.
-        pipeline_settings: What random pipelines differ from the usual in, by name.
-        epochs: Passes of training at most.
-        hold_out: Apps that a model is trained without, one after the other; empty for all that were measured.
-        peers: Directory of programs to compare with; empty for none.
+        labels: Label files whose schedules `collect` measures before random ones.
+        pipeline_settings: Settings of random pipelines that differ from the default, by name.
+        epochs: Most epochs of training.
+        hold_out: Apps held out from training, one at a time; empty for all measured apps.
+        peers: Directory of competing programs; empty for none.
         tests: Files of tests; empty for all with a test that needs a GPU.
         profiled: Apps that are profiled.
         processes: Processes that compile or search.
@@ -83,7 +82,7 @@ class Options:
 
     @classmethod
     def parse(cls, text: str) -> Options:
-        """Return the options of a text that `text` returned."""
+        """Return the options of a text from `text`."""
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
         return cls(**values)
 
@@ -94,5 +93,5 @@ class Options:
 
     @property
     def work_path(self) -> Path:
-        """Directory of everything else."""
+        """Directory of temporary files."""
         return Path(self.work)

@@ -1,8 +1,7 @@
-"""`autosched` importable from a checkout that is not installed, in processes started with the environment given here.
+"""Environment for child processes that import `autosched` from a checkout that is not installed.
 
-Some of its packages lie outside `autosched/` and get their place when they are installed (``package-dir`` in
-pyproject.toml), so the checkout itself cannot be put on the path. A directory of links does it: every process finds it
-through PYTHONPATH, whatever starts it and however.
+Some packages lie outside `autosched/` and are moved at installation (``package-dir`` in pyproject.toml), so the
+checkout itself cannot be on the path. Instead PYTHONPATH gets a directory of links, which all descendants inherit.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ _OWN = "campaign"
 
 
 def link_packages(root: Path, directory: Path) -> Path:
-    """Make a directory from which `autosched` and this package can be imported.
+    """Create a directory from which `autosched` and this package can be imported.
 
     Args:
         root: The checkout.
-        directory: What to make; whatever is there is replaced.
+        directory: The directory; existing contents are replaced.
     """
     shutil.rmtree(directory, ignore_errors=True)
     for name, source in _links(root):
@@ -35,26 +34,26 @@ def link_packages(root: Path, directory: Path) -> Path:
 
 
 def child_environment(directory: Path, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return an environment whose Python programs, and those that they start, import from such a directory.
+    """Return an environment whose Python programs, and their descendants, import from a directory of links.
 
     Args:
-        directory: What `link_packages` returned.
-        base: The environment to start from; this process's when left out.
+        directory: Result of `link_packages`.
+        base: The environment to extend (default: this process's).
     """
     env = dict(os.environ if base is None else base)
     before = [p for p in env.get("PYTHONPATH", "").split(os.pathsep) if p and p != str(directory)]
     env["PYTHONPATH"] = os.pathsep.join([str(directory), *before])
-    env["PYTHONSAFEPATH"] = "1"  # the current directory may be the checkout, whose autosched/ is not the whole package
+    env["PYTHONSAFEPATH"] = "1"  # the current directory may be the checkout, whose autosched/ is incomplete
     return env
 
 
 def _links(root: Path) -> Iterator[tuple[str, Path]]:
-    """Yield what is linked: a name below the directory, and what it stands for."""
+    """Yield the links: name below the directory, and destination."""
     with (root / "pyproject.toml").open("rb") as file:
         places: dict[str, str] = tomllib.load(file)["tool"]["setuptools"]["package-dir"]
     for package, where in places.items():
         if "." in package:
             yield package.replace(".", "/"), root / where
-        else:  # linked piece by piece, so that others can lie beside its own
+        else:  # entries are linked one by one, so that other packages can be added
             yield from ((f"{package}/{p.name}", p) for p in (root / where).iterdir() if p.name != "__pycache__")
     yield _OWN, root / "scripts" / _OWN

@@ -12,7 +12,7 @@ from campaign.problems import app_names
 
 
 def problems_of(options: Options) -> Iterator[Problem]:
-    """Yield the pipelines to measure: apps at the papers' sizes evenly among random ones, then more random ones."""
+    """Yield the pipelines to measure: apps at the papers' sizes, spread evenly among random ones; then random ones."""
     settings = RandomPipelineSettings(**options.pipeline_settings)  # type: ignore[arg-type]
     seeds = range(options.first, options.first + options.pipelines)
     apps = app_names(options)

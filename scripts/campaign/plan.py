@@ -1,4 +1,4 @@
-"""The steps in order: what each needs, and its share of the time."""
+"""The steps in order, with requirements and shares of the time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Step:
     """A step of the campaign.
 
     Attributes:
-        name: Its name; the module `campaign.<name>` has its function ``run``.
-        weight: Its share of the time, relative to the other steps asked for.
-        modules: Python modules it cannot do without.
-        tool: Program it cannot do without.
-        targets: What it can run on.
-        runs: Whether it runs something on the target.
-        least_s: Seconds below which it is not started.
+        name: Its name; its module (`module_of`) has a function ``run``.
+        weight: Its share of the time, relative to the other chosen steps.
+        modules: Required Python modules.
+        tool: Required program.
+        targets: Supported targets.
+        runs: Whether it runs code on the target.
+        least_s: Least remaining seconds to start it.
     """
 
     name: str
@@ -34,16 +34,16 @@ class Step:
 
 
 LIBRARY = ("numpy", "networkx")
-"""What `autosched` itself cannot do without."""
+"""Requirements of `autosched` itself."""
 INPUTS = ("PIL",)
-"""What the suite's pictures take."""
+"""Requirements of the suite's pictures."""
 TARGET_MODULES = {
     "cuda": ("cupy", "cuda.core", *LIBRARY, *INPUTS),
     "cpu": (*LIBRARY, *INPUTS),
     "emulator": (*LIBRARY, *INPUTS),
     "simulated": ("cuda.core", *LIBRARY),
 }
-"""What running, or simulating, pipelines takes."""
+"""Requirements of running or simulating pipelines."""
 
 STEPS = (
     Step("tests", 1.0, ("pytest",), targets=("cuda", "cpu")),
@@ -59,14 +59,19 @@ STEPS = (
 )
 NAMES = tuple(step.name for step in STEPS)
 DEFAULT = tuple(name for name in NAMES if name != "compile")
-"""What is done when nothing is asked for: compiling ahead is for another machine."""
+"""Default steps; compilation ahead of time is for another machine."""
+
+
+def module_of(name: str) -> str:
+    """Return the full name of a step's module; the step `peers` runs the module `competitors`."""
+    return f"campaign.{'competitors' if name == 'peers' else name}"
 
 
 def chosen_steps(names: Iterable[str]) -> list[Step]:
     """Return the steps of some names, in the order of the campaign.
 
     Raises:
-        ValueError: If there is no such step.
+        ValueError: If a name is unknown.
     """
     wanted = list(names)
     for name in wanted:
@@ -76,12 +81,12 @@ def chosen_steps(names: Iterable[str]) -> list[Step]:
 
 
 def why_not(step: Step, options: Options, *, find: Callable[[str], bool] | None = None) -> str:
-    """Return why a step cannot be run on this machine, or nothing.
+    """Return why a step cannot run on this machine; empty if it can.
 
     Args:
         step: The step.
-        options: What is asked for.
-        find: Whether a module can be imported; looked up when left out.
+        options: Options of the campaign.
+        find: Predicate whether a module can be imported (default: a lookup).
     """
     there = find or has_module
     if options.target not in step.targets:
@@ -101,11 +106,11 @@ def has_module(name: str) -> bool:
     """Return whether a module can be imported, without importing it."""
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of a package that is not there
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def budgets(steps: Iterable[Step], seconds: float) -> list[float]:
-    """Return how long each of some steps may take if none before it leaves time over."""
+    """Return the time limit of each step, if no earlier step leaves spare time."""
     weights = [step.weight for step in steps]
     return [seconds * w / sum(weights) for w in weights]

@@ -1,4 +1,4 @@
-"""Schedules to be measured that were drawn before, on a machine without a GPU."""
+"""Schedules generated ahead of time, on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from autosched.search.datasets.parallel_generation import GeneratedCandidates
 
 DRAWN_FILE = "drawn.json.gz"
 Known = dict[str, list[tuple[str, str]]]
-"""Kinds and schedules (JSON) by the text of their problem, in the order in which they were drawn."""
+"""Kinds and schedules (JSON) by the text of their problem, in order of generation."""
 
 
 def read_drawn(path: Path) -> Known:
-    """Return the schedules of a file that `write_drawn` wrote; none if it is not there.
+    """Return the schedules of a file written by `write_drawn`; empty if the file is missing.
 
     Raises:
         ValueError: If it is damaged; the message names it.
@@ -28,11 +28,11 @@ def read_drawn(path: Path) -> Known:
     except FileNotFoundError:
         return {}
     except (OSError, EOFError, ValueError, AttributeError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({error}): make it again with --steps compile, or remove it") from error
+        raise ValueError(f"{path} is damaged ({error}): recreate it with --steps compile, or remove it") from error
 
 
 def write_drawn(path: Path, schedules: Mapping[str, list[tuple[str, str]]]) -> None:
-    """Write schedules to a file, which is replaced whole."""
+    """Replace a file by schedules."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:

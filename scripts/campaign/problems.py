@@ -1,4 +1,4 @@
-"""The suite's apps at the sizes of a campaign, and the device that schedules are made for."""
+"""The suite's apps at the sizes of a campaign, and the target device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosched.target import Target, get_target
 from campaign.options import Options
 
 WITHOUT_GPU = "h200"
-"""What schedules are made for where there is no GPU and none is named."""
+"""Default target without a GPU."""
 SMALL, ODD, PAPER = "small", "odd", "paper"
 _VENDOR = "NVIDIA "
 
@@ -20,7 +20,7 @@ def app_names(options: Options) -> tuple[str, ...]:
 
 
 def problem_of(app: str, size: str) -> Problem:
-    """Return an app at its small size for tests, at odd ones about twice as large, or at the paper's."""
+    """Return an app at its small test size, at odd sizes about twice as large, or at the paper's size."""
     if size == PAPER:
         return Problem.app(app)
     if size == SMALL:
@@ -29,12 +29,12 @@ def problem_of(app: str, size: str) -> Problem:
 
 
 def target_of(options: Options) -> Target:
-    """Return the device that schedules are made for.
+    """Return the target device.
 
-    A GPU that is built in is taken as it is built in, so that schedules found without it are those found with it.
+    A GPU with a built-in target uses that target, so that searches with and without the GPU find the same schedules.
 
     Raises:
-        InputError: If the name is unknown, or there is no GPU.
+        InputError: If the name is unknown, or the GPU is missing.
     """
     if options.device:
         return get_target(options.device)

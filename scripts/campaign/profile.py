@@ -1,4 +1,4 @@
-"""Step: the apps furthest from their floor under ncu."""
+"""Step: profiles by ncu of the apps furthest from their lower bound."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _LIMIT_S = 180.0
 
 
 def furthest(timing: dict[str, Part], count: int) -> list[tuple[str, str, float]]:
-    """Return the apps whose best schedule takes longest over the floor: app, strategy, ratio.
+    """Return the apps whose best schedule has the largest ratio to the floor: app, strategy, ratio.
 
     Args:
         timing: Parts of the step `timing`.
-        count: How many.
+        count: Most apps.
     """
     best: dict[str, tuple[float, str]] = {}
     for name, part in timing.items():
@@ -50,11 +50,11 @@ def furthest(timing: dict[str, Part], count: int) -> list[tuple[str, str, float]
 
 
 def parse_details(text: str, kernels: set[str]) -> dict[str, Part]:
-    """Return metrics and advice for each kernel from what ncu prints as CSV of its page ``details``.
+    """Return metrics and advice of each kernel from ncu's CSV output of the page ``details``.
 
     Args:
-        text: What was printed, other lines among it.
-        kernels: Names of the kernels that are wanted.
+        text: The output, with unrelated lines.
+        kernels: Names of the kernels to keep.
     """
     lines = text.splitlines()
     start = next((k for k, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
@@ -72,12 +72,12 @@ def parse_details(text: str, kernels: set[str]) -> dict[str, Part]:
 
 
 def run(context: Context) -> Outcome:
-    """Profile the schedules that have most to gain."""
+    """Profile the schedules furthest from their floor."""
     options = context.options
     timing = dict(context.results.parts("timing"))
     chosen = furthest(timing, options.profiled)
     if not chosen:
-        return Outcome(False, "nothing is timed yet, so there is nothing to profile: run the step timing before")
+        return Outcome(False, "nothing is timed yet, so there is nothing to profile: run the step timing first")
     target = target_of(options)
     schedules = read_json(options.out_path / SCHEDULES_FILE, {}).get(f"{target.name} {target.multiprocessors}", {})
     for app, strategy, ratio in chosen:
@@ -99,7 +99,7 @@ def _profiled(context: Context, app: str, problem_text: str, schedule: str, targ
     case = {"name": app, "problem": problem_text, "schedule": schedule, "target": target.name}
     file.write_text(json.dumps([case]), encoding="utf-8")
     log = file.with_suffix(".csv")
-    # The clocks are left as they are: a machine may be shared.
+    # The clocks are not locked: the machine may be shared.
     command = ["ncu", "--clock-control", "none", "--csv", "--page", "details", *_flags()]
     program_line = [sys.executable, "-m", "campaign.run_once", context.options.target, str(file)]
     ended = run_child([*command, *program_line], min(_LIMIT_S, context.remaining), log)

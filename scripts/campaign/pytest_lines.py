@@ -1,7 +1,7 @@
-"""A plugin of pytest that writes each test's outcome to a file as soon as it is known, a line of JSON each.
+"""A pytest plugin that writes each test's outcome to a file at once, a line of JSON each.
 
-Given by ``-p campaign.pytest_lines``; the environment variable ``CAMPAIGN_TESTS`` names the file. What is there is kept
-when the run is killed.
+``-p campaign.pytest_lines`` loads it; the environment variable ``CAMPAIGN_TESTS`` names the file. Outcomes survive if
+the run is killed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _LONGEST = 3000
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Write how a test ended: its call, or what kept it from being called."""
+    """Write the outcome of a test: of its call, or of a setup that failed or skipped."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        return  # the process that hands out the tests writes
+        return  # only the controller of pytest-xdist writes
     if report.when == "call" or report.outcome != "passed":
         _write(report, report.when, seconds=report.duration)
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Write what kept a file from being read."""
+    """Write the error of a file that cannot be collected."""
     if report.outcome == "failed" and "PYTEST_XDIST_WORKER" not in os.environ:
         _write(report, COLLECTING)
 

@@ -1,4 +1,4 @@
-"""The results as one page of Markdown; needs nothing but the files of a campaign."""
+"""The results as one page of Markdown, from the files of a campaign alone."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _messages(found: Any) -> list[str]:
 
 
 def _short(text: str) -> str:
-    """Return the first and the last line of a text: what happened, and the error of a traceback."""
+    """Return the first and the last line of a text: summary, and the error of a traceback."""
     lines = [" ".join(line.split())[:_LONGEST] for line in text.strip().splitlines() or [""]]
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1]}"
 

@@ -1,4 +1,4 @@
-"""What the steps found, part by part, in one file."""
+"""Results of the steps, by part, in one file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from campaign.files import read_json, write_json
 
 Part = dict[str, Any]
 TOO_LITTLE = "too little"
-"""Says in a part of training why there is no such model yet."""
+"""Key in a part of training: the reason why the model is missing."""
 
 _LEAST_SHARE_OF_WORK = 20
-"""Writing the whole file after each part may take one part in that many of the time."""
+"""Inverse of the largest share of time spent on writing the file after each part."""
 
 
 class Results:
-    """Parts of steps by name, kept in a JSON file that one process writes at a time.
+    """Parts of steps by name, in a JSON file with one writer at a time.
 
     Args:
-        path: The file; made at the first part.
+        path: The file; created with the first part.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,14 +37,14 @@ class Results:
         return self._parts.get(step, {})
 
     def record(self, step: str, name: str, part: Part) -> None:
-        """Add a part, or put it in place of an older one. It is in the file at once unless writing takes long."""
+        """Add or replace a part; the file is updated at once unless writing is slow."""
         self._parts.setdefault(step, {})[name] = _finite(part)
         self._changed = True
         if time.monotonic() - self._written >= _LEAST_SHARE_OF_WORK * self._cost:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is not in the file yet."""
+        """Write pending parts."""
         if self._changed:
             started = time.monotonic()
             write_json(self.path, self._parts)
@@ -54,7 +54,7 @@ class Results:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value with None for numbers that JSON has no way to write."""
+    """Return a value with None for numbers that JSON cannot represent."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

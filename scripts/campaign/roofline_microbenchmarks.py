@@ -1,4 +1,4 @@
-"""What this device can do at best, measured: bytes copied, multiply-adds, and what a launch costs."""
+"""Measured peak rates of this device: copied bytes, multiply-adds, and launch overhead."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from autosched.target import Target
 from campaign.warm_timing import Call, Clock, EventClock, Figures, HostClock, timed
 
 COPIED_BYTES = 1 << 30
-"""Many times any cache; read and written."""
+"""Bytes of the copy, much larger than any cache."""
 CHAINS = 8
-"""Independent multiply-adds of a thread, so that none waits for another."""
+"""Independent multiply-adds of a thread, to hide their latency."""
 _STEPS, _UNROLLED = 512, 32
 _THREADS, _BLOCKS_PER_SM = 256, 8
 _HOST_COPIED_BYTES = 1 << 27
@@ -66,7 +66,7 @@ def gpu_ceilings(target: Target, clock: Clock | None = None) -> dict[str, Any]:
 
     Args:
         target: The GPU.
-        clock: What to time by; events of the GPU when left out.
+        clock: Clock for timing (default: events of the GPU).
     """
     import cupy
 
@@ -101,7 +101,7 @@ def gpu_ceilings(target: Target, clock: Clock | None = None) -> dict[str, Any]:
 
 
 def host_ceilings() -> dict[str, Any]:
-    """Return the rate at which one core of this machine copies memory; its arithmetic is not measured."""
+    """Return the memory copy rate of one core of this machine; arithmetic is not measured."""
     a = np.random.default_rng(0).integers(0, 256, _HOST_COPIED_BYTES, np.uint8)
     b = np.empty_like(a)
     copy: Callable[[], Any] = lambda: np.copyto(b, a)  # noqa: E731
@@ -110,11 +110,11 @@ def host_ceilings() -> dict[str, Any]:
 
 
 def floor_seconds(work: dict[str, int], ceilings: dict[str, Any]) -> dict[str, float]:
-    """Return how long a pipeline takes at least, by what bounds it; what was not measured bounds nothing.
+    """Return the least seconds of a pipeline for each resource; resources without a measured rate are left out.
 
     Args:
         work: `campaign.minimum_work.Work` as a dict.
-        ceilings: What `gpu_ceilings` or `host_ceilings` returned.
+        ceilings: Result of `gpu_ceilings` or `host_ceilings`.
     """
     rates = {name: ceilings.get(f"{name}_per_s") for name in ("bytes", "float32", "float64")}
     return {name: work[name] / rate for name, rate in rates.items() if rate}

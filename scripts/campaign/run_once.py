@@ -1,7 +1,7 @@
-"""Runs some schedules once, for tools that watch a process: ``python -m campaign.run_once TARGET FILE``.
+"""Run schedules once, under sanitizers and profilers: ``python -m campaign.run_once TARGET FILE``.
 
-FILE holds a list of cases as JSON, each with ``name``, ``problem``, ``schedule`` and ``target``. Before each case a
-line ``== NAME`` is printed, so that what a tool prints can be told apart.
+FILE is a JSON list of cases, each with ``name``, ``problem``, ``schedule`` and ``target``. A line ``== NAME`` precedes
+each case, to assign the tool's output to cases.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MARK = "== "
 
 
 def run_case(case: dict[str, Any], on: str) -> None:
-    """Run a schedule once, with every array in a piece of memory of its own."""
+    """Run a schedule once, with every array in its own allocation."""
     problem = Problem.parse(case["problem"])
     opened = problem.opened()
     target: Target = get_target(case["target"])
@@ -34,7 +34,7 @@ def run_case(case: dict[str, Any], on: str) -> None:
     if on == "cuda":
         import cupy
 
-        cupy.cuda.set_allocator(None)  # no pool: an access beyond an array must not end in another one
+        cupy.cuda.set_allocator(None)  # no pool: an out-of-bounds access must not land in another array
         given = {name: cupy.asarray(a) for name, a in given.items()}
         out = {name: cupy.asarray(a) for name, a in out.items()}
     kernel(given, out=out)
@@ -43,7 +43,7 @@ def run_case(case: dict[str, Any], on: str) -> None:
 
 
 def main() -> None:
-    """Run the cases of the file that the command line names."""
+    """Run the cases of the file on the command line."""
     on, path = sys.argv[1:]
     for case in json.loads(Path(path).read_text(encoding="utf-8")):
         print(MARK + case["name"], flush=True)

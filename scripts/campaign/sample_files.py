@@ -1,4 +1,4 @@
-"""Samples as Parquet files that are small enough to be carried."""
+"""Samples as Parquet files of limited size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sample_paths(directory: Path) -> list[Path]:
 
 
 def count_samples(directory: Path) -> int:
-    """Return how many samples with a time there are."""
+    """Return the number of samples with a time."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -35,13 +35,13 @@ def count_samples(directory: Path) -> int:
 
 
 def add_samples(directory: Path, database: ResultsDatabase, source: str, scratch: Path) -> int:
-    """Add what a database has of a source, failures too, to the files of a directory; nothing is there twice.
+    """Add a source's results in a database, with failures, to the files of a directory, without duplicates.
 
     Args:
-        directory: Where the files are.
+        directory: Directory of the files.
         database: The results.
-        source: Where the labels come from.
-        scratch: File that may be written meanwhile.
+        source: Source of the labels.
+        scratch: Temporary file.
 
     Returns:
         The number of samples in the files, failures included.
@@ -63,7 +63,7 @@ def add_samples(directory: Path, database: ResultsDatabase, source: str, scratch
 
 
 def _write(directory: Path, table: Any, pq: Any) -> None:
-    """Write a table as one file, or as several if that would be too large."""
+    """Write a table as one file, or as several files of limited size."""
     first = directory / f".{_STEM}.parquet"
     pq.write_table(table, first, compression="zstd", compression_level=_LEVEL)
     files = math.ceil(first.stat().st_size / LARGEST_BYTES)
@@ -80,7 +80,7 @@ def _write(directory: Path, table: Any, pq: Any) -> None:
 
 
 def read_samples(directory: Path, target: str) -> list[Sample]:
-    """Return the samples with a time for a target, those of the code generator that made the most."""
+    """Return the samples with a time for a target, of the code generator with the most samples."""
     paths = sample_paths(directory)
     if not paths:
         return []

@@ -1,4 +1,4 @@
-"""Step: a sample of kernels of every kind under compute-sanitizer."""
+"""Step: kernels of every kind under compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from campaign.timing import Stopwatch, Timed
 from campaign.worker_pool import do_parts
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-"""The tools, the most important first."""
+"""The tools, by importance."""
 BATCH = 6
-"""Schedules of a process: starting one takes seconds under a tool."""
+"""Schedules per process: process startup under a tool takes seconds."""
 AT_A_TIME = 8
 _LIMIT_S = 150.0
 _COMPILE_SHARE = 0.4
@@ -39,11 +39,11 @@ _NO_FINDING = re.compile(
 
 @dataclass(frozen=True)
 class Finding:
-    """What a tool found.
+    """An error reported by a tool.
 
     Attributes:
-        case: The case it was running.
-        text: The tool's words, with where in the kernel.
+        case: The running case.
+        text: The tool's message, with the place in the kernel.
     """
 
     case: str
@@ -51,7 +51,7 @@ class Finding:
 
 
 def findings(output: str) -> list[Finding]:
-    """Return what a tool found in a run of `campaign.run_once`, by what both printed."""
+    """Return the errors in the combined output of a tool and `campaign.run_once`."""
     case = "before the first case"
     found: list[tuple[str, list[str]]] = []
     for line in output.splitlines():
@@ -68,13 +68,13 @@ def findings(output: str) -> list[Finding]:
 
 
 def cases_run(output: str) -> tuple[list[str], bool]:
-    """Return the cases that were begun, and whether all were ended."""
+    """Return the started cases, and whether all of them ended."""
     marks = [line.removeprefix(MARK) for line in output.splitlines() if line.startswith(MARK)]
     return [m for m in marks if m], bool(marks) and marks[-1] == ""
 
 
 def run(context: Context) -> Outcome:
-    """Let every tool watch the sample."""
+    """Run the sample under every tool."""
     options = context.options
     target = target_of(options)
     samples = sample_kinds([(a, problem_of(a, SMALL)) for a in app_names(options)], target)
@@ -88,7 +88,7 @@ def run(context: Context) -> Outcome:
     ]
     todo = [w for w in wanted if f"{w[0]}/{w[1]}" not in context.parts]
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for name, part in pool.map(lambda w: _watched(context, w[0], w[1], w[2], target), todo):
+        for name, part in pool.map(lambda w: _run_under_tool(context, w[0], w[1], w[2], target), todo):
             if part:
                 context.record(name, part)
     return _outcome(context, [f"{tool}/{number}" for tool, number, _ in wanted])
@@ -105,7 +105,7 @@ def _outcome(context: Context, wanted: Sequence[str]) -> Outcome:
 
 
 def _compile(context: Context, samples: Sequence[Sample], target: Target) -> None:
-    """Compile the sample into the cache, where tools do not slow it down."""
+    """Compile the sample into the cache, outside the tools, which would slow it down."""
     if context.options.target != "cuda":
         return
     jobs = [(s.name, Timed(s.problem, s.schedule, is_first=False)) for s in samples]
@@ -116,8 +116,10 @@ def _compile(context: Context, samples: Sequence[Sample], target: Target) -> Non
         pass
 
 
-def _watched(context: Context, tool: str, number: int, samples: Sequence[Sample], target: Target) -> tuple[str, Part]:
-    """Run some schedules under a tool; returns nothing if there was no time."""
+def _run_under_tool(
+    context: Context, tool: str, number: int, samples: Sequence[Sample], target: Target
+) -> tuple[str, Part]:
+    """Run some schedules under a tool; the part is empty if time ran out."""
     name = f"{tool}/{number}"
     limit = min(_LIMIT_S, context.remaining)
     if limit < 1.0:
@@ -132,7 +134,7 @@ def _watched(context: Context, tool: str, number: int, samples: Sequence[Sample]
     output = log.read_text(errors="replace")[:_MOST_TEXT]
     begun, all_ended = cases_run(output)
     if ended.killed and limit < _LIMIT_S:
-        return name, {}  # there was no time; a later call does it again
+        return name, {}  # time ran out; a later call repeats the run
     part: dict[str, Any] = {
         "cases": begun,
         "ended": all_ended,

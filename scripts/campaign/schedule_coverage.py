@@ -1,4 +1,4 @@
-"""A few schedules that have kernels of every kind between them."""
+"""A small set of schedules that covers every kind of kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.target import Target
 
 OF_EACH_KIND = 3
-"""Schedules with a kernel of a kind that are enough."""
+"""Sufficient number of schedules with a kernel of a kind."""
 _WIDE, _NARROW = 64, 16
 
 
@@ -39,15 +39,15 @@ class Sample:
 
 
 def sample_kinds(problems: Iterable[tuple[str, Problem]], target: Target, *, tries: int = 8) -> list[Sample]:
-    """Return schedules that have kernels of every kind that random legal schedules have.
+    """Return schedules that cover every kind of kernel of random legal schedules.
 
-    Every second one has aligned tiles, copies of sources, stored Members, steps, and lanes that share terms, where they
-    are legal.
+    Every second schedule has aligned tiles, cache reads, materialised producers, mainloops and warp reductions where
+    they are legal.
 
     Args:
-        problems: Small ones, by name.
-        target: What to schedule for.
-        tries: Schedules of each problem to choose from.
+        problems: Small problems by name.
+        target: Target of the schedules.
+        tries: Random schedules per problem.
     """
     counts: Counter[str] = Counter()
     chosen = []
@@ -66,7 +66,7 @@ def _drawn(problems: Iterable[tuple[str, Problem]], target: Target, tries: int) 
             lanes: Lanes = "all" if varied else "none"
             try:
                 schedule = sample_schedule(bound, target, np.random.default_rng(seed), varied=varied, lanes=lanes)
-            except AutoschedError:  # the sampler found none; others will do
+            except AutoschedError:  # the sampler found none; other seeds remain
                 continue
             text = schedule_text(bound, schedule)
             yield Sample(f"{name}/{seed}", problem.text(), text, frozenset(kinds_of(bound, schedule)))
@@ -77,9 +77,9 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
     for kernel, ir in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
         yield from _kinds_of_schedule(kernel)
         yield from _kinds_of_code(coalesce_accesses(ir))
-        view = insert_cache_reads(bound, kernel.cache_reads)
+        rewritten = insert_cache_reads(bound, kernel.cache_reads)
         for tiling in kernel.tilings():
-            yield from _kinds_of_stage(view.stage(*tiling.stage))
+            yield from _kinds_of_stage(rewritten.stage(*tiling.stage))
         for name in kernel.root_funcs:
             bits = {d.bits for d in bound.funcs[name].dtypes}
             yield from (["64-bit numbers"] if _WIDE in bits else [])
@@ -87,19 +87,19 @@ def kinds_of(bound: BoundPipeline, schedule: Schedule) -> Iterator[str]:
 
 
 def _kinds_of_schedule(kernel: Kernel) -> Iterator[str]:
-    yield from (f"Member at {m.at.level.name}" for m in kernel.fused)
+    yield from (f"fused producer at {m.at.level.name}" for m in kernel.fused)
     if kernel.inlined:
         yield "inlined Func"
     if kernel.cache_reads:
-        yield "copy of a source"
+        yield "cache read"
     if any(m.aligned for m in kernel.fused):
         yield "aligned tile"
     if any(m.materialised for m in kernel.fused):
-        yield "stored Member"
+        yield "materialised producer"
     if any(m.asynchronous for m in kernel.fused):
-        yield "copy past registers"
+        yield "async copy"
     if kernel.mainloop_at is not None:
-        yield "window that slides" if kernel.is_sliding_window else "reduction in steps"
+        yield "sliding window" if kernel.is_sliding_window else "mainloop"
     if len(kernel.roots) > 1:
         yield "several roots"
 
@@ -110,7 +110,7 @@ def _kinds_of_code(ir: KernelIR) -> Iterator[str]:
     if any(isinstance(s, LetVector | StoreVector) for s in walk_statements(ir.body)):
         yield "vectors"
     if any(isinstance(s, WarpReduce) for s in walk_statements(ir.body)):
-        yield "lanes that share terms"
+        yield "warp reduction"
 
 
 def _kinds_of_stage(stage: BoundStage) -> Iterator[str]:

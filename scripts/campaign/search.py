@@ -1,4 +1,4 @@
-"""Step: schedules of every app at every size by every strategy; needs no GPU, so it can be done before."""
+"""Step: schedules of every app at every size by every strategy; needs no GPU and can run ahead of time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEDULES_FILE = "schedules.json"
 LEARNED = "learned"
 """The beam search with a learned model."""
 _OVER = 3.0
-"""A search that takes that many times its budget is killed."""
+"""Multiple of its budget after which a search is killed."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Wanted:
     Attributes:
         problem: Text of the problem.
         strategy: Name of the strategy.
-        count: Schedules wanted.
+        count: Number of schedules.
     """
 
     problem: str
@@ -42,10 +42,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Searcher:
-    """Searches in a process of its own.
+    """Searches in a worker process.
 
     Attributes:
-        target: What to schedule for.
+        target: Target of the schedules.
         seconds: Time budget of a search.
         weights: File of the learned model.
     """
@@ -55,7 +55,7 @@ class Searcher:
     weights: str
 
     def find(self, wanted: Wanted) -> Part:
-        """Return the schedules of a search, the best first, with their predicted seconds."""
+        """Return the schedules of a search, best first, with their predicted seconds."""
         problem = Problem.parse(wanted.problem)
         bound = problem.bind()
         started = time.perf_counter()
@@ -80,10 +80,10 @@ class Searcher:
 
 
 def check_strategies(names: Iterable[str], weights: str) -> None:
-    """See whether there are such strategies.
+    """Check names of strategies.
 
     Raises:
-        InputError: If there is none of some name, or the learned model is asked for without its weights.
+        InputError: If a name is unknown, or the strategy `learned` has no weights.
     """
     for name in names:
         if name == LEARNED and not weights:
@@ -93,12 +93,12 @@ def check_strategies(names: Iterable[str], weights: str) -> None:
 
 
 def schedules_for(context: Context, sizes: Iterable[str], *, until: float | None = None) -> Mapping[str, Part]:
-    """Return what all strategies find for the apps, by ``app/size/strategy``; what is not known yet is searched for.
+    """Return the schedules of all strategies by ``app/size/strategy``; missing ones are searched.
 
     Args:
-        context: The step that needs them.
-        sizes: Of the apps.
-        until: When to end, by `time.monotonic`; with the step when left out.
+        context: The requesting step.
+        sizes: Sizes of the apps.
+        until: End of the searches, by `time.monotonic` (default: the end of the step).
     """
     options = context.options
     check_strategies(options.strategies, options.weights)
@@ -113,7 +113,7 @@ def schedules_for(context: Context, sizes: Iterable[str], *, until: float | None
         for app in app_names(options)
         for strategy in options.strategies
     }
-    todo = [(name, w) for name, w in wanted.items() if not _is_known(kept.parts(step).get(name), w)]
+    todo = [(name, w) for name, w in wanted.items() if not _is_complete(kept.parts(step).get(name), w)]
     found = do_parts(
         Searcher(target, options.search_seconds, options.weights), "find", todo,
         processes=options.processes, limit_s=_OVER * options.search_seconds + 30.0, deadline=until or context.deadline,
@@ -129,7 +129,7 @@ def schedules_for(context: Context, sizes: Iterable[str], *, until: float | None
     return {name: part for name in wanted if (part := kept.parts(step).get(name)) is not None}
 
 
-def _is_known(part: Part | None, wanted: Wanted) -> bool:
+def _is_complete(part: Part | None, wanted: Wanted) -> bool:
     return part is not None and part["problem"] == wanted.problem and (bool(part["schedules"]) or "error" in part)
 
 

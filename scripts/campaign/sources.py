@@ -1,4 +1,4 @@
-"""Where the schedules come from that are compiled and measured."""
+"""Sources of the schedules to compile and measure."""
 
 from __future__ import annotations
 
@@ -16,41 +16,40 @@ from campaign.precomputed_schedules import DRAWN_FILE, drawn_before
 from campaign.worker_pool import Lost, do_parts
 
 _DRAWING_SHARE = 0.5
-"""Processes that draw schedules, over those that compile: 5 s a pipeline, 0.1 s a kernel."""
+"""Ratio of generating to compiling processes; a pipeline takes 5 s to generate, a kernel 0.1 s to compile."""
 _DRAW_SECONDS = 45.0
-"""A pipeline goes on with what was drawn until then."""
+"""Time limit for a pipeline's candidates; later ones are dropped."""
 _DRAW_LIMIT_S = 120.0
 
 
 def schedules_of(
     context: Context, target: Target, deadline: float
 ) -> Generator[tuple[Problem, GeneratedCandidates], None, None]:
-    """Yield problems with their schedules, but those that the step has done.
+    """Yield problems with their schedules, except those that the step has finished.
 
-    Those of other labels are first, then such as were drawn before (`campaign.precomputed_schedules`), then such as are
-    drawn now.
+    Schedules of other labels come first, then precomputed ones (`campaign.precomputed_schedules`), then new ones.
 
     Args:
-        context: The step; problems of which nothing can be drawn are recorded.
-        target: What schedules are made for.
-        deadline: When to draw no more, by `time.monotonic`.
+        context: The step; problems without any candidate are recorded.
+        target: Target of the schedules.
+        deadline: End of candidate generation, by `time.monotonic`.
 
     Raises:
         InputError: If labels hold no schedules.
-        ValueError: If the file of schedules drawn before is damaged.
+        ValueError: If the file of precomputed schedules is damaged.
     """
     options, done = context.options, context.parts
-    known: set[Problem] = set()
+    yielded: set[Problem] = set()
     if options.labels:
         schedules = ReplayedSchedules.read(options.labels)
-        known |= set(schedules.problems)
+        yielded |= set(schedules.problems)
         yield from schedules.draw(p for p in schedules.problems if p.text() not in done)
     for problem, drawn in drawn_before(options.out_path / DRAWN_FILE):
-        if problem not in known:
-            known.add(problem)
+        if problem not in yielded:
+            yielded.add(problem)
             if problem.text() not in done:
                 yield problem, drawn
-    todo = (p for p in problems_of(options) if p not in known and p.text() not in done)
+    todo = (p for p in problems_of(options) if p not in yielded and p.text() not in done)
     processes = max(1, round(_DRAWING_SHARE * options.processes))
     drawing = do_parts(
         CandidateWorker(target, CandidateMix(**options.schedules), most_seconds=_DRAW_SECONDS), "draw",

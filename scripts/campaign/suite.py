@@ -1,4 +1,4 @@
-"""Step: every app computes on the device what it computes elsewhere, by the schedules of every strategy."""
+"""Step: check every app's results on the device under the schedules of every strategy."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from campaign.worker_pool import Lost, do_parts
 Arrays = dict[str, NDArray[Any]]
 
 POISONS = (0xA5, 0x3C)
-"""Bytes that outputs are filled with before each of the runs: what is left of them was not computed."""
+"""Fill bytes of the outputs, one per run; points that keep them were not computed."""
 _LIMIT_S = 180.0
 _MOST_PROCESSES_ON_A_GPU = 14
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with schedules of it.
+    """A problem with schedules.
 
     Attributes:
         problem: Its text.
-        schedules: JSON by strategy.
-        is_large: Whether the interpreter would take long.
+        schedules: Schedules (JSON) by strategy.
+        is_large: Whether the interpreter would be slow.
     """
 
     problem: str
@@ -53,25 +53,25 @@ class Case:
 
 @dataclass(frozen=True)
 class Judge:
-    """Runs cases in a process of its own.
+    """Runs cases in a worker process.
 
     Attributes:
-        target: What the schedules were made for.
-        backend: What they are run on: ``cuda``, ``cpu`` or ``emulator``.
+        target: Target of the schedules.
+        backend: ``cuda``, ``cpu`` or ``emulator``.
     """
 
     target: Target
     backend: str
 
     def judge(self, case: Case) -> Part:
-        """Return what is wrong with each schedule's results; None where nothing is."""
+        """Return the error of each schedule's results, or None."""
         started = time.perf_counter()
         problem = Problem.parse(case.problem)
         wrong: dict[str, str | None]
         try:
             witness, expected = expected_outputs(problem, is_large=case.is_large)
         except AutoschedError as error:
-            witness, wrong = "none", dict.fromkeys(case.schedules, f"no right result is known: {error}")
+            witness, wrong = "none", dict.fromkeys(case.schedules, f"the reference failed: {error}")
         else:
             wrong = {name: self._wrong(problem, text, expected) for name, text in case.schedules.items()}
         return {
@@ -98,7 +98,7 @@ class Judge:
 
 
 def run_poisoned(kernel: Any, problem: Problem, backend: str) -> Iterator[Arrays]:
-    """Run a compiled pipeline on outputs full of junk, as often as there are kinds of junk; yield what it computes."""
+    """Run a compiled pipeline once for each fill byte, on outputs filled with it; yield the results."""
     specs = output_specs(problem.bind())
     on_device, on_host = np.asarray, np.array
     if backend == "cuda":
@@ -113,7 +113,7 @@ def run_poisoned(kernel: Any, problem: Problem, backend: str) -> Iterator[Arrays
 
 
 def junk(spec: ArraySpec, byte: int) -> NDArray[Any]:
-    """Return an array of a byte over and over."""
+    """Return an array filled with a byte."""
     dtype = spec.dtype.numpy
     raw = np.full(prod(spec.shape) * dtype.itemsize, byte % 2 if dtype == np.bool_ else byte, np.uint8)
     return raw.view(dtype).reshape(spec.shape)
@@ -121,14 +121,14 @@ def junk(spec: ArraySpec, byte: int) -> NDArray[Any]:
 
 @lru_cache(maxsize=1)
 def expected_outputs(problem: Problem, *, is_large: bool) -> tuple[str, Arrays]:
-    """Return the right outputs, and who computed them: the interpreter, C, or the app's own reference."""
+    """Return the name of the reference (interpreter, C, or the app's own reference) and its outputs."""
     opened = problem.opened()
     inputs = dict(problem.inputs())
     if is_large and have_compiler("c"):
         cpu = get_target("cpu")
         kernel = ScheduledPipeline(opened.bound, schedule_roots(opened.bound, cpu), cpu, opened.scalars).compile("cpu")
-        found = kernel(inputs)
-        outputs = [found] if not isinstance(found, tuple) else list(found)
+        result = kernel(inputs)
+        outputs = [result] if not isinstance(result, tuple) else list(result)
         return "C", {s.name: np.asarray(a) for s, a in zip(output_specs(opened.bound), outputs, strict=True)}
     if not is_large:
         values = {**opened.bound.specialised, **opened.scalars}
@@ -137,7 +137,7 @@ def expected_outputs(problem: Problem, *, is_large: bool) -> tuple[str, Arrays]:
 
 
 def cases(context: Context) -> Iterator[tuple[str, Case]]:
-    """Yield what is not judged yet, by ``app/size``, the small sizes first."""
+    """Yield the unchecked cases by ``app/size``, small sizes first."""
     options = context.options
     found = schedules_for(context, options.sizes)
     for size in options.sizes:
@@ -145,13 +145,13 @@ def cases(context: Context) -> Iterator[tuple[str, Case]]:
             name = f"{app}/{size}"
             parts = {s: found.get(f"{name}/{s}") for s in options.strategies}
             schedules = {s: part["schedules"][0] for s, part in parts.items() if part and part["schedules"]}
-            known = context.parts.get(name, {}).get("wrong", {})
-            if not set(schedules) <= set(known):
+            judged = context.parts.get(name, {}).get("wrong", {})
+            if not set(schedules) <= set(judged):
                 yield name, Case(problem_of(app, size).text(), schedules, size == PAPER)
 
 
 def run(context: Context) -> Outcome:
-    """Judge every app."""
+    """Check every app."""
     options = context.options
     processes = min(options.processes, _MOST_PROCESSES_ON_A_GPU) if options.target == "cuda" else options.processes
     todo = dict(cases(context))

@@ -1,4 +1,4 @@
-"""Markdown tables, and numbers as people read them."""
+"""Markdown tables and number formats."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ NONE = "-"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; cells cannot break it."""
+    """Return the lines of a table, with escaped cells."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return lines + ["| " + " | ".join(cell(c) for c in row) + " |" for row in rows]
 
 
 def cell(text: str) -> str:
-    """Return a text that fits into a cell."""
+    """Return a text escaped for a cell."""
     return text.replace("|", "\\|").replace("\n", " ") or NONE
 
 
 def microseconds(seconds: float | None) -> str:
-    """Return a time in microseconds with three digits that count."""
+    """Return a time in microseconds with three significant digits."""
     if seconds is None or not math.isfinite(seconds):
         return NONE
     value = seconds * 1e6
@@ -28,10 +28,10 @@ def microseconds(seconds: float | None) -> str:
 
 
 def ratio(a: float | None, b: float | None) -> str:
-    """Return how many times one time is another."""
+    """Return the ratio of two times."""
     return f"{a / b:.2f}" if a is not None and b else NONE
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:
-    """Return the geometric mean, or None of nothing."""
+    """Return the geometric mean, or None without values."""
     return math.exp(sum(map(math.log, values)) / len(values)) if values else None

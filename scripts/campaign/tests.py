@@ -24,13 +24,13 @@ _FAILED = 1
 
 
 def gpu_tests(root: Path) -> list[str]:
-    """Return the files below ``tests`` that have a test marked `gpu`."""
+    """Return the files below ``tests`` with a test marked `gpu`."""
     found = (path for path in sorted((root / "tests").rglob("test_*.py")) if MARK in path.read_text(encoding="utf-8"))
     return [str(path.relative_to(root)) for path in found]
 
 
 def outcomes(path: Path) -> Iterator[tuple[str, Part]]:
-    """Yield each test with its outcome from a file of `campaign.pytest_lines`; the last line may be cut short."""
+    """Yield each test with its outcome from a file of `campaign.pytest_lines`; the last line may be incomplete."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -42,18 +42,18 @@ def outcomes(path: Path) -> Iterator[tuple[str, Part]]:
 
 
 def run(context: Context) -> Outcome:
-    """Run the tests that did not pass yet."""
+    """Run the tests that have not passed yet."""
     options = context.options
     files = list(options.tests) or gpu_tests(ROOT)
     lines = options.work_path / "tests.jsonl"
     lines.unlink(missing_ok=True)
     passed = [name for name, part in context.parts.items() if part.get("outcome") == "passed"]
     ended = _pytest(context, files, passed, lines)
-    found = dict(outcomes(lines))
+    tests = dict(outcomes(lines))
     for name, part in context.parts.items():
-        if part.get("when") == COLLECTING and not ended.killed:  # a file that could not be read before, and can be now
-            found.setdefault(name, {"outcome": "read"})
-    for name, part in found.items():
+        if part.get("when") == COLLECTING and not ended.killed:  # an earlier error of a file that is readable now
+            tests.setdefault(name, {"outcome": "read"})
+    for name, part in tests.items():
         context.record(name, part)
     counts = Counter(part["outcome"] for name, part in context.parts.items() if name != "run")
     context.record("run", {"outcome": "killed" if ended.killed else str(ended.code), "tail": ended.tail[-1500:]})
@@ -70,7 +70,7 @@ def run(context: Context) -> Outcome:
 
 def _pytest(context: Context, files: list[str], passed: list[str], lines: Path) -> Ended:
     options = context.options
-    # The checkout comes after the linked packages; tests import one another from it.
+    # The checkout follows the linked packages; test modules import one another from it.
     path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {VARIABLE: str(lines), "PYTHONPATH": path}

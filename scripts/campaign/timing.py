@@ -1,4 +1,4 @@
-"""Step: every app at the paper's size by every strategy: cold and warm, with and without a graph, kernel by kernel."""
+"""Step: times of every app at the paper's size by every strategy: cold, warm, as a graph, and by kernel."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _GRAPHS = "AUTOSCHED_CUDA_GRAPHS"
 
 @dataclass(frozen=True)
 class Timed:
-    """A schedule to be timed.
+    """A schedule to time.
 
     Attributes:
         problem: Text of the problem.
         schedule: JSON.
-        is_first: Whether it is the best of its strategy, which is timed in every way.
+        is_first: Whether it is the best of its strategy; only that one has warm times.
     """
 
     problem: str
@@ -55,11 +55,11 @@ class Timed:
 
 @dataclass(frozen=True)
 class Stopwatch:
-    """Times schedules in a process of its own.
+    """Times schedules in a worker process.
 
     Attributes:
-        target: What the schedules were made for.
-        on: One of `campaign.options.TARGETS`.
+        target: Target of the schedules.
+        on: Backend, one of `campaign.options.TARGETS`.
     """
 
     target: Target
@@ -93,7 +93,7 @@ class Stopwatch:
             return {"error": f"{type(error).__name__}: {error}"}
 
     def ceilings(self, _: None) -> Part:
-        """Return what the device can do at best."""
+        """Return the measured peak rates of the device."""
         if self.on == "simulated":
             t = self.target
             rates = {"bytes": t.dram_bytes_per_s, "float32": t.peak_fp32_flops, "float64": t.peak_fp64_flops}
@@ -142,7 +142,7 @@ class Stopwatch:
 
 
 def wanted_parts(context: Context) -> Iterator[tuple[str, Timed]]:
-    """Yield what is to be timed, by ``app/strategy/rank``; the best of every strategy before the next best ones."""
+    """Yield the schedules to time by ``app/strategy/rank``, the best of every strategy first."""
     options = context.options
     until = time.monotonic() + _SEARCH_SHARE * context.remaining
     found = schedules_for(context, (PAPER,), until=until)
@@ -167,11 +167,11 @@ def run(context: Context) -> Outcome:
         if isinstance(part, Lost) or "error" in part:
             context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
             del todo[name]
-    # One process times: two would share the device.
+    # One process only: two would share the device.
     parts: list[tuple[str, Any]] = [(CEILINGS, None)] if CEILINGS not in context.parts else []
     for name, part in do_parts(stopwatch, "ceilings", parts, processes=1, limit_s=_LIMIT_S, deadline=context.deadline):
         context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
-    record_floors(context)  # a few seconds, and what the profiles go by
+    record_floors(context)  # takes a few seconds, and the step `profile` needs it
     for name, part in do_parts(
         stopwatch, "time", todo.items(), processes=1, limit_s=_LIMIT_S, deadline=context.deadline
     ):
@@ -182,7 +182,7 @@ def run(context: Context) -> Outcome:
 
 
 def record_floors(context: Context) -> None:
-    """Record the least time of every app, by ``floor/app``."""
+    """Record the lower bound of every app's time, by ``floor/app``."""
     rates = context.parts.get(CEILINGS, {})
     for app in app_names(context.options):
         name = f"floor/{app}"

@@ -1,4 +1,4 @@
-"""Tables of times: strategies beside one another, the floor, and what others take."""
+"""Tables of times: strategies, the floor, and peers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from campaign.tables import NONE, geometric_mean, microseconds, ratio, table
 Parts = Mapping[str, Part]
 
 SAME_APP = {"blur3x3": "blur", "conv_layer_xyzn": "conv_layer_nchw"}
-"""Apps of the peers that have another name here."""
+"""Our names of the peers' apps, where they differ."""
 SEARCHES = ("beam", "learned")
 BASELINE = "sioutas"
 
@@ -27,13 +27,13 @@ def split_parts(parts: Parts) -> dict[str, dict[str, dict[int, Part]]]:
 
 
 def seconds_of(part: Part | None, how: str) -> float | None:
-    """Return the time of a schedule: ``cold``, or one of the warm ways; None where there is none."""
+    """Return a time of a schedule, ``cold`` or one of the warm times; None if missing."""
     found: float | None = (part or {}).get(how, {}).get("seconds")
     return found
 
 
 def floor_of(parts: Parts, app: str) -> float | None:
-    """Return the least time of an app."""
+    """Return the lower bound of an app's time."""
     floors = parts.get(f"floor/{app}", {}).get("seconds", {}).values()
     return max(floors) if floors else None
 
@@ -80,7 +80,7 @@ def _with_spread(part: Part | None) -> str:
 
 
 def _ranked(by_app: Mapping[str, Any]) -> list[str]:
-    """Return how one-shot and the best of several compare with the baseline strategy, as factors."""
+    """Return the speedups of one-shot and of the best of several over the baseline strategy."""
     lines: list[str] = []
     for search in SEARCHES:
         rows, factors = [], ([], [])  # type: tuple[list[tuple[str, ...]], tuple[list[float], list[float]]]
@@ -142,7 +142,7 @@ def kernels(parts: Parts, _: object) -> list[str]:
 
 
 def peers(parts: Parts, results: Mapping[str, Parts]) -> list[str]:
-    """Return the table of ours beside the peers, warm, by replayed graphs where both have them."""
+    """Return the table of our schedules and the peers, warm, by replayed graphs where both have them."""
     ours = split_parts(results.get("timing", {}))
     names = list(dict.fromkeys(r["scheduler"] for p in parts.values() for r in p["rows"]))
     found: dict[str, dict[str, dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""Step: weights of the cost model from the samples, and figures on what they were not trained on."""
+"""Step: weights of the cost model from the samples, and figures on held-out pipelines."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from campaign.worker_pool import Lost, do_parts
 WEIGHTS_FILE = "weights.safetensors"
 FINAL = "final"
 HELD_OUT_SHARE = 0.1
-"""Share of the pipelines that the shipped weights are judged by."""
+"""Share of pipelines held out to evaluate the shipped weights."""
 _WITHOUT = "without "
 _RANDOM = "random "
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """Trains in a process of its own.
+    """Trains in a worker process.
 
     Attributes:
         data: File of the data set.
-        directory: Where weights go.
-        epochs: Passes at most.
+        directory: Directory of the weights.
+        epochs: Most epochs.
     """
 
     data: str
@@ -46,9 +46,9 @@ class Trainer:
     epochs: int
 
     def train(self, held_out: str) -> Part:
-        """Train without an app, or, for the empty name, without a share of everything; return the figures.
+        """Train with an app held out, or a share of all pipelines for the empty name; return the figures.
 
-        Too few pipelines to leave an app out are no failure: there will be more after another call.
+        Too few pipelines for a held-out app are not a failure: a later call has more.
         """
         dataset = _dataset(self.data)
         where = Path(self.directory) / (held_out or FINAL)
@@ -70,23 +70,23 @@ class Trainer:
 @lru_cache(maxsize=1)
 def _dataset(path: str) -> Dataset:
     with open(path, "rb") as file:
-        found: Dataset = pickle.load(file)  # written by `run`, in a directory of the campaign's own
+        found: Dataset = pickle.load(file)  # a trusted file, written by `run` in the campaign's directory
     return found
 
 
 def run(context: Context) -> Outcome:
-    """Train the weights to be shipped, then a model without each app."""
+    """Train the weights to ship, then a model for each held-out app."""
     options = context.options
     target = target_of(options)
     samples = read_samples(options.out_path, target.name)
     if not samples:
-        return Outcome(False, f"there are no samples for {target.name}: run the step collect before")
+        return Outcome(False, f"there are no samples for {target.name}: run the step collect first")
     target = target_of_labels(target, one_source(samples))
     store = FeatureStore(options.work_path / "features", target)
     dataset = build_dataset(samples, target, store, workers=options.processes)
     apps = options.hold_out or tuple(sorted({f for f in dataset.families if not f.startswith(_RANDOM)}))
     names = {FINAL: "", **{f"{_WITHOUT}{app}": app for app in apps}}
-    # Figures on other data are not worth keeping: more samples have come since.
+    # Figures on an older data set are dropped.
     done = {
         n
         for n, part in context.parts.items()

@@ -1,4 +1,4 @@
-"""Times of repeated calls: on a GPU between two events, elsewhere by the host's clock; caches are warm."""
+"""Warm-cache times of repeated calls: by events on a GPU, by the host's clock elsewhere."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Call = Callable[[], Any]
 
 SAMPLES = 15
 SAMPLE_S = 0.01
-"""A sample is as many calls as take that long."""
+"""Duration of a sample, which sets its number of calls."""
 WARM_S = 0.1
-"""Calls are made for that long before the first sample, so that the clocks of the device have risen."""
+"""Duration of warm-up calls, so that the device reaches its clock rate."""
 
 
 class Clock(Protocol):
-    """Times many calls at once."""
+    """Times batches of calls."""
 
     def seconds(self, call: Call, calls: int) -> float:
-        """Return the time of one call, in seconds, as the mean of some."""
+        """Return the mean seconds of one call over several."""
 
 
 class HostClock:
-    """The host's clock; for a GPU it includes what the host needs to launch, since only the last call is waited for.
+    """The host's clock; for a GPU it includes launch overhead, as synchronisation follows only the last call.
 
     Args:
-        wait: Waits until all calls are done.
+        wait: Waits for the completion of all calls.
     """
 
     def __init__(self, wait: Call = lambda: None) -> None:
@@ -72,9 +72,9 @@ class Figures:
         seconds: Median of the samples.
         lower: Lower quartile.
         upper: Upper quartile.
-        least: The least of them.
-        samples: Their number.
-        calls: Calls of a sample.
+        least: Least sample.
+        samples: Number of samples.
+        calls: Calls per sample.
     """
 
     seconds: float
@@ -85,7 +85,7 @@ class Figures:
     calls: int
 
     def as_dict(self) -> dict[str, float]:
-        """Return them for JSON."""
+        """Return the figures for JSON."""
         return asdict(self)
 
 
@@ -95,11 +95,11 @@ def timed(
     """Time a call.
 
     Args:
-        call: What is timed.
-        clock: By what.
-        samples: Samples to take.
-        sample_s: How long one should take, in seconds.
-        warm_s: How long to run before the first, in seconds.
+        call: The call to time.
+        clock: The clock.
+        samples: Number of samples.
+        sample_s: Duration of a sample in seconds.
+        warm_s: Duration of the warm-up in seconds.
     """
     clock.seconds(call, 2)
     calls = max(1, round(sample_s / max(clock.seconds(call, 3), 1e-9)))

@@ -1,4 +1,4 @@
-"""Processes that do parts of a step side by side, any of which may crash or hang without harm to the others."""
+"""Worker processes for parts of a step; a worker that crashes or hangs does not affect other workers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_LIMIT = 1 << 30
 
 @dataclass(frozen=True)
 class Lost:
-    """A part that has no result.
+    """A part without a result.
 
     Attributes:
-        message: What became of the process that was at it.
+        message: The fate of its process.
     """
 
     message: str
@@ -38,19 +38,19 @@ def do_parts(
     environment: Mapping[str, str] | None = None,
     ahead: int | None = None,
 ) -> Generator[tuple[str, Any | Lost], None, None]:
-    """Yield the name of each part with its result, as they come.
+    """Yield the name of each part with its result, in order of completion.
 
-    Parts that are not done at the deadline are not yielded. A process is started when there is a part for it.
+    Parts that are unfinished at the deadline are not yielded. Processes are started on demand.
 
     Args:
-        service: Object whose method does a part; pickled into each process.
-        method: The method; it takes what stands beside a part's name.
+        service: Object whose method processes a part; pickled into each process.
+        method: Name of the method; its argument is that of the part.
         parts: Names and arguments.
-        processes: Processes at most.
-        limit_s: Time for one part, in seconds; then its process is killed.
-        deadline: When to end, by `time.monotonic`.
-        environment: Environment variables that the processes have besides this one's.
-        ahead: Parts that may be done, or be on their way, before they are taken; any number when left out.
+        processes: Most processes.
+        limit_s: Seconds for one part, after which its process is killed.
+        deadline: End of the work, by `time.monotonic`.
+        environment: Additional environment variables of the processes.
+        ahead: Most parts that may be in progress or done before they are consumed (default: no limit).
     """
     todo, lock = iter(parts), threading.Lock()
     room = threading.Semaphore(_NO_LIMIT if ahead is None else ahead)

@@ -1,1 +1,1 @@
-"""Long checks that no test run affords."""
+"""Checks that are too long for the test suite."""

@@ -2,9 +2,9 @@
 
     python scripts/peak_memory.py [--apps hist,sgemm] [--size H=480 --size W=640] [--json FILE]
 
-Every app is scheduled by `roots` and runs in a process of its own, with nothing cached. ``arrays`` are the bytes of its
-inputs and outputs, ``workspace`` those of the arrays between its kernels. The others are the most memory that was
-resident: in a compiler process, in the app's own before the run (scheduling, compiling, making the inputs), and there
+Every app is scheduled by `roots` and runs in its own process, with an empty cache. ``arrays`` are the bytes of its
+inputs and outputs, ``workspace`` those of the arrays between its kernels. The remaining columns are peak resident
+memory: of a compiler process, of the app's process before the run (scheduling, compiling, making the inputs), and
 during the run.
 """
 
@@ -29,7 +29,7 @@ from autosched.apps import get_app, load_apps
 from autosched.host import read_host
 
 ENTRY = str(Path(__file__).parents[1] / "peak_memory.py")
-"""The script of this module, which processes are started with."""
+"""The script of this module, entry point of the child processes."""
 
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
@@ -40,14 +40,14 @@ TIMES = ("schedule", "compile", "run")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--apps", default=",".join(load_apps()), help="their names, separated by commas")
+    parser.add_argument("--apps", default=",".join(load_apps()), help="names of apps, separated by commas")
     parser.add_argument("--size", action="append", default=[], metavar="KEY=N", help="another problem size")
-    parser.add_argument("--json", metavar="FILE", help="also write the figures here")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # what the child processes do
+    parser.add_argument("--json", metavar="FILE", help="file for the figures")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)  # mode of the child processes
     args = parser.parse_args()
     names = args.apps.split(",")
     for name in names:
-        get_app(name)  # a wrong name is told before the first app has run for minutes
+        get_app(name)  # fail on a wrong name before the first app runs for minutes
     if args.here:
         print(json.dumps(measure(names[0], {key: int(n) for key, n in (pair.split("=") for pair in args.size)})))
         return 0
@@ -55,7 +55,7 @@ def main() -> int:
           + "".join(f"{title + ' MB':>13}" for title in COLUMNS))  # fmt: skip
     results = {}
     for name in names:
-        results[name] = in_process_of_its_own(name, args.size)
+        results[name] = run_in_child(name, args.size)
         print(line(name, results[name]), flush=True)
     if args.json:
         Path(args.json).write_text(json.dumps(results, indent=1))
@@ -68,8 +68,8 @@ def main() -> int:
     return 0 if len(done) == len(results) else 1
 
 
-def in_process_of_its_own(name: str, sizes: list[str]) -> dict[str, Any]:
-    """Return what a child process measured, or how it failed."""
+def run_in_child(name: str, sizes: list[str]) -> dict[str, Any]:
+    """Return the figures of a child process, or its error."""
     given = [option for pair in sizes for option in ("--size", pair)]
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
@@ -79,8 +79,8 @@ def in_process_of_its_own(name: str, sizes: list[str]) -> dict[str, Any]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         return {"failed": f"exit code {done.returncode}: {last}"}
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
 
 
 def measure(name: str, sizes: dict[str, int]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def measure(name: str, sizes: dict[str, int]) -> dict[str, Any]:
     scheduled_at = time.perf_counter()
     kernel = scheduled.compile("cpu")
     compiled_s = time.perf_counter() - scheduled_at
-    # A compiler's figure begins with what this process had when it started it; the arrays come later.
+    # A compiler process inherits this process's peak at its start; the arrays are allocated later.
     gcc = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     inputs = app.make_inputs(sizes)
     before = peak_bytes()
@@ -118,13 +118,13 @@ def measure(name: str, sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that was resident in this process since its peak was last reset.
+    """Return the peak resident memory of this process since the last reset.
 
-    The figure of getrusage() is of no use: a new process inherits it from the one that started it.
+    getrusage() is unsuitable: a new process inherits the peak of its parent.
     """
-    found = re.search(r"^VmHWM:\s*(\d+) kB$", STATUS.read_text(), re.MULTILINE)
-    assert found is not None
-    return int(found[1]) * 1024
+    match = re.search(r"^VmHWM:\s*(\d+) kB$", STATUS.read_text(), re.MULTILINE)
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 def line(name: str, result: dict[str, Any]) -> str:

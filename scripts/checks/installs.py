@@ -2,9 +2,9 @@
 
     python scripts/try_installs.py [--only nvrtc,cuda13]
 
-Each environment is made anew, one after another, and gets PyTorch and what the line names, in the versions of
-constraints.txt (which are for CUDA 13: the extra cuda12 goes without). One more is what `pip install .` leaves where
-PyTorch is a CUDA build: it brings NVRTC with its bindings, and not cuda.core. Takes minutes and a package index.
+Each install gets a new environment with PyTorch and the packages of the line, in the versions of constraints.txt
+(except the extra cuda12, as constraints.txt is for CUDA 13). An additional environment is `pip install .` next to a
+CUDA build of PyTorch, which has NVRTC and its bindings, but not cuda.core. Needs minutes and a package index.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ROOT / "constraints.txt"
-# What PyTorch's CUDA builds require of the compiler.
+# Compiler packages that PyTorch's CUDA builds require.
 WITH_TORCH = ("cuda-bindings", "nvidia-cuda-nvrtc")
 WITHOUT_CONSTRAINTS = ("cuda12",)
 
@@ -49,8 +49,8 @@ class Install:
     """One way to install the package.
 
     Attributes:
-        name: The extra, or what tells it from the others.
-        requirement: What pip is given.
+        name: The extra, or a label.
+        requirement: Requirement for pip.
         besides: Further packages.
     """
 
@@ -65,27 +65,29 @@ class Install:
 
 
 def documented() -> list[Install]:
-    """Return the installs that README names, in its order, and that beside PyTorch's CUDA build."""
+    """Return the installs of README in order, and the one next to PyTorch's CUDA build."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     block = next(b for language, b in _FENCE.findall(text) if language == "console" and "pip install" in b)
     lines = [line for line in block.splitlines() if "pip install" in line]
-    found = [m for line in lines for m in _REQUIREMENT.finditer(line.partition("pip install ")[2]) if m[0] != "."]
-    installs = [Install(m[2] or "plain", m[1]) for m in found]
+    requirements = [
+        m for line in lines for m in _REQUIREMENT.finditer(line.partition("pip install ")[2]) if m[0] != "."
+    ]
+    installs = [Install(m[2] or "plain", m[1]) for m in requirements]
     plain = [] if any(i.name == "plain" for i in installs) else [Install("plain", ".")]
     return [*plain, *dict.fromkeys(installs), Install("beside-cuda-torch", ".", WITH_TORCH)]
 
 
 def example() -> str:
-    """Return README's first program."""
+    """Return the first program of README."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return next(b for language, b in _FENCE.findall(text) if language == "python")
 
 
 def attempt(install: Install, directory: Path) -> str:
-    """Install into an empty environment and run the example; return what it says.
+    """Install into an empty environment and run the example; return its output.
 
     Raises:
-        subprocess.CalledProcessError: If a step fails, with what it printed.
+        subprocess.CalledProcessError: If a step fails, with its output.
     """
     venv.create(directory / "venv", with_pip=True)
     python = str(directory / "venv" / "bin" / "python")
@@ -110,10 +112,10 @@ def run(
     command: Sequence[str], directory: Path | None = None, environment: dict[str, str] | None = None, *,
     codes: Sequence[int] = (0,),
 ) -> str:  # fmt: skip
-    """Return what a command prints to its standard output.
+    """Return the standard output of a command.
 
     Raises:
-        subprocess.CalledProcessError: It ends with another code.
+        subprocess.CalledProcessError: If its exit code is unexpected.
     """
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in codes:
@@ -122,10 +124,10 @@ def run(
 
 
 def main() -> int:
-    """Try them all; return 1 if one fails."""
+    """Try all installs; return 1 if any fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     installs = documented()
-    parser.add_argument("--only", help=f"names, with commas between: {', '.join(i.name for i in installs)}")
+    parser.add_argument("--only", help=f"names, separated by commas: {', '.join(i.name for i in installs)}")
     options = parser.parse_args()
     chosen = [i for i in installs if options.only is None or i.name in options.only.split(",")]
     failed = 0

@@ -2,9 +2,9 @@
 
     python scripts/prove_division.py [--constants 3,0.1,12.92] [--quick]
 
-For each constant, all 2**32 float32 dividends; then, for all 2**23 mantissas a divisor can have, the dividends whose
-quotients lie nearest to the midpoint of two floats, where a wrong rounding would show
-(autosched/codegen/constant_division.py has the reason). Exits with 1 if any quotient differs.
+First come all 2**32 float32 dividends for each constant. Then, for all 2**23 mantissas of a divisor, come the dividends
+whose quotients are nearest to the midpoint of two floats, where a wrong rounding would show; see
+autosched/codegen/constant_division.py for the reason. Exits with 1 if any quotient differs.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ CONSTANTS: dict[str, tuple[float, ...]] = {
     "end of a range": (2.0**25 + 4, 2.0**-25 - 2.0**-49, 2.0**100 - 2.0**76, 2.0**-100 + 2.0**-123),
     "left alone": (0.0, float("inf"), 2.0**127, 1e-40),
 }
-"""By kind; the last are those for which a division stays a division."""
+"""Divisors by kind; for those of the last kind, the generated code keeps the division."""
 
 EVERY, SAMPLED, EDGES = range(3)  # enum dividends
 ALL_BLOCKS, SAMPLED_BLOCKS, BLOCK = 1 << 16, 1 << 8, 1 << 16
-BLOCKS_AT_ONCE = 1 << 12  # between two reports of progress
+BLOCKS_AT_ONCE = 1 << 12  # dividends between progress reports
 MANTISSAS = range((1 << 23) + 1, 1 << 24)
-REACH = 32  # how near to a midpoint, in units of 1 / (2 C); an error needs 6 at most
+REACH = 32  # distance to a midpoint, in units of 1 / (2 C); an error requires at most 6
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         checked: Number of dividends compared.
-        wrong: How many quotients differed.
-        example: One of those dividends.
+        wrong: Number of wrong quotients.
+        example: A dividend with a wrong quotient.
     """
 
     checked: int
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def compile_check(quotient: str) -> ctypes.CDLL:
-    """Compile the comparison for one expression of `x` and, if need be, of `divisor`."""
+    """Compile the comparison for one expression of `x` and, where needed, `divisor`."""
     text = Path(__file__).with_suffix(".c").read_text(encoding="utf-8")
     prelude = scalar_prelude(called_scalar_functions(quotient + text))
     source = f"#define AS_DIV_CONST_BY_FMA 1\n{prelude}\n#define QUOTIENT(x) {quotient}\n\n{text}"
@@ -101,7 +101,7 @@ def _parts(quick: bool) -> Iterator[tuple[int, int, int]]:
 
 
 def _report(text: str) -> None:
-    """Show progress on one line that the next overwrites, to people only."""
+    """Show progress on one line, overwritten by the next report, on terminals only."""
     if sys.stderr.isatty():
         print(f"\r{text:40}", end="" if text else "\r", file=sys.stderr, flush=True)
 

@@ -1,11 +1,11 @@
-"""A legal schedule of every random pipeline from every strategy; prints what failed and exits 1 if anything did.
+"""Check that every strategy finds a legal schedule of every random pipeline; exits 1 on any failure.
 
     python scripts/check_strategies.py [--pipelines 500] [--strategies roots,beam,sioutas] [--targets h200,cpu]
-    python scripts/check_strategies.py --first 137 --pipelines 1 --jobs 1   (repeats one of them)
+    python scripts/check_strategies.py --first 137 --pipelines 1 --jobs 1   (repeats one seed)
 
-Every ``--run-every``-th seed is also made into a small pipeline, whose schedules run through the C backend and, for a
-GPU, thread by thread through the emulator; results are compared with the NumPy interpreter's: bit for bit, unless the
-pipeline calls functions such as exp that libraries round differently.
+Every ``--run-every``-th seed also gives a small pipeline, whose schedules run through the C backend and, for a GPU,
+through the emulator. Results are compared with the NumPy interpreter, bit for bit unless the pipeline calls functions
+such as exp, which libraries round differently.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from autosched.target import Target, get_target
 
 Arrays = dict[str, NDArray[Any]]
 TOLERANCE = Tolerance(rtol=1e-2, atol=1e-3, bad_fraction=0.02)
-"""For functions that are rounded differently, and comparisons that this flips."""
+"""Tolerance for functions with library-dependent rounding, and for comparisons that it flips."""
 GRACE = 1.0
-"""Seconds that a search may take beyond its budget before it is mentioned."""
+"""Seconds beyond its budget after which a search is reported."""
 PIPELINES_A_POOL = 24
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is checked of each pipeline.
+    """Settings of the check.
 
     Attributes:
-        strategies: Their names.
-        targets: Their names.
+        strategies: Names of strategies.
+        targets: Names of targets.
         seconds: Time budget of a search.
-        run_every: One seed in so many is also made into a small pipeline that is run; 0 for none.
-        limit: Seconds after which a search is stopped and has failed.
+        run_every: Period of the seeds that also give a small pipeline to run; 0 for none.
+        limit: Seconds after which a search is stopped and counts as failed.
         memory_gb: Address space of a search, in GB.
     """
 
@@ -73,12 +73,12 @@ class Options:
 
 @dataclass
 class Outcome:
-    """What came of one seed, or of several.
+    """Result of one seed or several.
 
     Attributes:
-        counts: How often something was done or seen.
-        failures: What went wrong, each with the seed.
-        remarks: What was odd but no failure.
+        counts: Number of events by name.
+        failures: Failures with their seeds.
+        remarks: Unusual events that are not failures.
         slowest: Longest search of each strategy and target: seconds and seed.
     """
 
@@ -88,7 +88,7 @@ class Outcome:
     slowest: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def add(self, other: Outcome) -> None:
-        """Take over another outcome."""
+        """Add another outcome."""
         self.counts.update(other.counts)
         self.failures += other.failures
         self.remarks += other.remarks
@@ -97,16 +97,18 @@ class Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check the pipelines the command line names; return 1 if anything failed."""
+    """Check the pipelines of the command line; return 1 on any failure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pipelines", type=int, default=500, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first; the others' follow")
+    parser.add_argument("--pipelines", type=int, default=500, help="number of random pipelines")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first pipeline; further seeds follow")
     parser.add_argument("--strategies", default="roots,beam,sioutas", help="names, separated by commas")
     parser.add_argument("--targets", default="h200,cpu", help="names, separated by commas")
     parser.add_argument("--seconds-each", type=float, default=5.0, help="time budget of each search")
-    parser.add_argument("--run-every", type=int, default=20, help="run one small pipeline in so many; 0 runs none")
+    parser.add_argument(
+        "--run-every", type=int, default=20, help="period of the seeds with a small pipeline to run; 0 runs none"
+    )
     parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a search is stopped")
-    parser.add_argument("--memory", type=int, default=4, help="GB of address space a search may use")
+    parser.add_argument("--memory", type=int, default=4, help="address space of a search in GB")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     args = parser.parse_args(arguments)
     options = Options(
@@ -116,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     started = time.perf_counter()
     everything = Outcome()
-    with tempfile.TemporaryDirectory() as cache:  # random kernels are of no use to anybody later
+    with tempfile.TemporaryDirectory() as cache:  # random kernels are not worth caching
         os.environ["AUTOSCHED_CACHE_DIR"] = cache
         for outcome in outcomes(range(args.first, args.first + args.pipelines), options, args.jobs):
             everything.add(outcome)
@@ -129,11 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def outcomes(seeds: Sequence[int], options: Options, jobs: int) -> Iterator[Outcome]:
-    """Yield what comes of each seed, in any order; with one job in this process."""
+    """Yield the outcome of each seed, in any order; with one job, in this process."""
     if jobs == 1:
         yield from (check_seed(seed, options) for seed in seeds)
         return
-    for start in range(0, len(seeds), PIPELINES_A_POOL):  # a process that dies takes no more than its pool with it
+    for start in range(0, len(seeds), PIPELINES_A_POOL):  # a process that dies breaks only its own pool
         with ProcessPoolExecutor(jobs) as pool:
             pending = {pool.submit(check_seed, s, options): s for s in seeds[start : start + PIPELINES_A_POOL]}
             for future in as_completed(pending):
@@ -141,12 +143,12 @@ def outcomes(seeds: Sequence[int], options: Options, jobs: int) -> Iterator[Outc
                 if error is None:
                     yield future.result()
                 else:
-                    yield Outcome(failures=[f"seed {pending[future]}: its process, or one beside it, died: {error}"])
+                    yield Outcome(failures=[f"seed {pending[future]}: a process of its pool died: {error}"])
 
 
 @contextmanager
 def limited(options: Options) -> Iterator[None]:
-    """Raise MemoryError or TimeoutError where what is inside needs far more than it may."""
+    """Raise MemoryError or TimeoutError where the body exceeds the limits."""
 
     def stop(signum: int, frame: FrameType | None) -> NoReturn:
         raise TimeoutError(f"stopped after {options.limit:g} s")
@@ -164,7 +166,7 @@ def limited(options: Options) -> Iterator[None]:
 
 
 def check_seed(seed: int, options: Options) -> Outcome:
-    """Search for schedules of the pipeline of a seed, and run those of a small one where it is its turn."""
+    """Search for schedules of the pipeline of a seed, and check a small pipeline if the seed is due."""
     outcome = Outcome()
     check_pipeline(seed, None, options, outcome)
     if options.run_every and seed % options.run_every == 0:
@@ -173,7 +175,7 @@ def check_seed(seed: int, options: Options) -> Outcome:
 
 
 def check_pipeline(seed: int, settings: RandomPipelineSettings | None, options: Options, outcome: Outcome) -> None:
-    """Search for schedules of a pipeline under each strategy and target; with small settings run them too."""
+    """Search for schedules of a pipeline under each strategy and target; with small settings, also run them."""
     what = f"seed {seed}" if settings is None else f"seed {seed}, small"
     inputs: Arrays = {}
     expected: Arrays = {}
@@ -183,7 +185,7 @@ def check_pipeline(seed: int, settings: RandomPipelineSettings | None, options: 
         if settings is not None:
             inputs = pipeline.inputs(np.random.default_rng(seed))
             expected = interpret(pipeline.pipeline, inputs, pipeline.params)
-    except Exception as e:  # whatever it is, it is what this script looks for
+    except Exception as e:  # any exception is a finding of this script
         outcome.failures.append(f"{what}: {_described(e)}")
         return
     outcome.counts["pipelines" if settings is None else "small pipelines"] += 1
@@ -201,24 +203,24 @@ def check_pipeline(seed: int, settings: RandomPipelineSettings | None, options: 
 def searched(
     bound: BoundPipeline, target: Target, name: str, seed: int, options: Options, where: str, outcome: Outcome
 ) -> Schedule:
-    """Return a strategy's schedule, after validation; remark on fallbacks and exceeded budgets."""
+    """Return a strategy's validated schedule; record fallbacks and exceeded budgets."""
     strategy: Strategy = STRATEGIES[name]
     with limited(options):
-        found = strategy.search(bound, target, seconds=options.seconds, seed=seed)
+        result = strategy.search(bound, target, seconds=options.seconds, seed=seed)
     key = f"{name} for {target.name}"
     outcome.counts[f"searches, {key}"] += 1
-    outcome.slowest[key] = max(outcome.slowest.get(key, (0.0, seed)), (found.seconds, seed))
-    if found.cut_short:
+    outcome.slowest[key] = max(outcome.slowest.get(key, (0.0, seed)), (result.seconds, seed))
+    if result.cut_short:
         outcome.counts[f"cut short, {key}"] += 1
-    if found.note and not found.cut_short:
+    if result.note and not result.cut_short:
         outcome.counts[f"with a note, {key}"] += 1
-        outcome.remarks.append(f"{where}: {found.note}")
-    if found.seconds > options.seconds + GRACE:
+        outcome.remarks.append(f"{where}: {result.note}")
+    if result.seconds > options.seconds + GRACE:
         outcome.counts[f"over the budget, {key}"] += 1
-        outcome.remarks.append(f"{where}: took {found.seconds:.1f} s of {options.seconds:g}, {len(bound.funcs)} Funcs")
-    for ranked in found.ranked:
+        outcome.remarks.append(f"{where}: took {result.seconds:.1f} s of {options.seconds:g}, {len(bound.funcs)} Funcs")
+    for ranked in result.ranked:
         validate(bound, ranked.schedule, target)
-    return found.best
+    return result.best
 
 
 def compare(
@@ -228,11 +230,11 @@ def compare(
     """Run a schedule through the C backend, and through the emulator if it was made for a GPU."""
     program = lower(bound, schedule)
     if schedule.rfactors:  # floating-point sums round in another order
-        split = program.bound.pipeline  # without inputs and parameters that only said how long a loop is
+        split = program.bound.pipeline  # without inputs and parameters that only define extents
         params = {q.name: p.params[q.name] for q in split.params}
         expected = interpret(split, {i.name: inputs[i.name] for i in split.inputs}, params)
     witnesses: list[Any] = [CpuExecutable(program)]
-    if target.kind == "cuda":  # first: it stops at accesses out of bounds, which would crash the process below
+    if target.kind == "cuda":  # emulator first: it reports out-of-bounds accesses, which would crash this process in C
         witnesses.insert(0, EmulatedExecutable(program, seed=p.seed))
     for witness in witnesses:
         outcome.counts[f"runs through {type(witness).__name__}"] += 1
@@ -250,7 +252,7 @@ def run(program: Program, executable: Any, inputs: Arrays, p: RandomPipeline) ->
 
 
 def report(outcome: Outcome, seconds: float) -> None:
-    """Print what was done."""
+    """Print counts, remarks and the longest searches."""
     print(f"{len(outcome.failures)} failures in {seconds:.0f} s")
     for what, n in sorted(outcome.counts.items()):
         print(f"  {what}: {n}")
@@ -262,8 +264,8 @@ def report(outcome: Outcome, seconds: float) -> None:
 
 
 def _described(e: Exception) -> str:
-    """Return an exception on one line, with where it came from."""
+    """Return an exception on one line, with its origin."""
     frames = traceback.extract_tb(e.__traceback__)
-    frame = next((f for f in reversed(frames) if f.filename != __file__), frames[-1])  # not where it was stopped
+    frame = next((f for f in reversed(frames) if f.filename != __file__), frames[-1])  # not the signal handler
     text = " ".join(str(e).split())[:400]
     return f"{type(e).__name__} at {os.path.basename(frame.filename)}:{frame.lineno}: {text}"

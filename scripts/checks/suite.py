@@ -1,10 +1,10 @@
-"""Random legal schedules of every suite app, judged by all witnesses; prints coverage and exits 1 on any difference.
+"""Run random legal schedules of every suite app through all backends; prints coverage, exits 1 on any difference.
 
     python scripts/check_suite.py [--schedules 200] [--apps blur,harris] [--seed 0] [--jobs 2] [--no-nvrtc]
 
-Each schedule runs through the C backend and, thread by thread, through the CUDA emulator, and is compared with the
-NumPy interpreter: bit for bit, unless the app calls functions such as exp that libraries round differently. NVRTC
-compiles every distinct kernel for sm_90. A failure names the seed that repeats it: ``--seed N --schedules 1``.
+Each schedule runs through the C backend and the CUDA emulator. Results are compared with the NumPy interpreter, bit for
+bit unless the app calls functions such as exp, which libraries round differently. NVRTC compiles every distinct kernel
+for sm_90. A failure names its seed: ``--seed N --schedules 1`` repeats it.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from autosched.schedule.types import Level, Schedule
 from autosched.target import get_target
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-CHAIN = {"stages": 6}  # of stencil_chain: every pair of neighbouring stages is alike
+CHAIN = {"stages": 6}  # of stencil_chain, whose pairs of neighbouring stages are all equal
 SEEDS_A_PART = 10
 
 
 @dataclass
 class Tally:
-    """What the schedules of one app covered."""
+    """Coverage of an app's schedules."""
 
     stats: SampleStats = field(default_factory=SampleStats)
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
-        """Take over what another tally counted."""
+        """Add the counts of another tally."""
         for name in ("chosen", "offered", "rejected"):
             getattr(self.stats, name).update(getattr(other.stats, name))
         self.counts.update(other.counts)
@@ -62,14 +62,14 @@ class Tally:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=200, help="schedules of each app")
-    parser.add_argument("--apps", default=",".join(load_apps()), help="their names, separated by commas")
-    parser.add_argument("--seed", type=int, default=0, help="of the first schedule; the others' follow")
+    parser.add_argument("--apps", default=",".join(load_apps()), help="names of apps, separated by commas")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first schedule; further seeds follow")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes")
-    parser.add_argument("--no-nvrtc", action="store_true", help="do not compile for the GPU")
+    parser.add_argument("--no-nvrtc", action="store_true", help="skip the compilation for the GPU")
     args = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
     failures = 0
-    with tempfile.TemporaryDirectory() as cache:  # random kernels are of no use to anybody later
+    with tempfile.TemporaryDirectory() as cache:  # random kernels are not worth caching
         os.environ["AUTOSCHED_CACHE_DIR"] = cache
         for name in args.apps.split(","):
             start = time.perf_counter()
@@ -83,7 +83,9 @@ def check_in_processes(name: str, seeds: range, jobs: int, nvrtc: bool) -> Tally
     """Check an app in several processes."""
     tally = Tally()
     parts = [seeds[k : k + SEEDS_A_PART] for k in range(0, len(seeds), SEEDS_A_PART)]
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=SEEDS_A_PART) as pool:  # a process never unloads its libraries
+    with ProcessPoolExecutor(
+        jobs, max_tasks_per_child=SEEDS_A_PART
+    ) as pool:  # a process never unloads compiled libraries
         for part in [pool.submit(check_app, name, part, nvrtc=nvrtc) for part in parts]:
             tally.add(part.result())
     return tally
@@ -92,7 +94,7 @@ def check_in_processes(name: str, seeds: range, jobs: int, nvrtc: bool) -> Tally
 def check_app(
     name: str, seeds: Sequence[int], *, nvrtc: bool = True, settings: Mapping[str, Any] | None = None
 ) -> Tally:
-    """Check the schedules of an app that some seeds give, at its small size; settings are parameters of the app."""
+    """Check an app's random schedules of some seeds at its small size; settings are parameters of the app."""
     tally = Tally()
     app = get_app(name)
     if settings is None:
@@ -134,20 +136,20 @@ def run(program: Program, executable: Any, inputs: Arrays, scalars: dict[str, An
 
 
 def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
-    """Count what a schedule exercises."""
+    """Count the features of a schedule."""
     readers = {name: len(func.consumers) for name, func in program.bound.funcs.items()}
     for kernel, ir in zip(schedule.kernels, program.kernels, strict=True):
         tally.counts["kernels"] += 1
-        tally.counts["kernels with an interior of their own"] += any(isinstance(s, If) and s.uniform for s in ir.body)
+        tally.counts["kernels with interior and boundary code"] += any(isinstance(s, If) and s.uniform for s in ir.body)
         tally.counts["kernels with shared memory"] += ir.shared_bytes > 0
         hosts = {m.func: m.at.host.func for m in kernel.fused}
         depth = max((chain_length(m.func, hosts) for m in kernel.fused), default=0)
         if depth:
-            tally.counts[f"kernels with members {depth} deep"] += 1
-        several = sum(readers.get(m.func, 0) > 1 for m in kernel.fused)  # copies of sources are in no pipeline
-        tally.counts["members with several consumers"] += several
-        tally.counts["copies of sources"] += len(kernel.cache_reads)
-        tally.counts["members at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.fused)
+            tally.counts[f"kernels with fused producers {depth} deep"] += 1
+        several = sum(readers.get(m.func, 0) > 1 for m in kernel.fused)  # cache reads are not in the pipeline
+        tally.counts["fused producers with several consumers"] += several
+        tally.counts["cache reads"] += len(kernel.cache_reads)
+        tally.counts["fused producers at THREAD"] += sum(m.at.level is Level.THREAD for m in kernel.fused)
         for root in kernel.roots:
             func = program.bound.funcs[root.tiling.stage.func]
             for dim, extent in zip(func.dims, func.extents, strict=True):
@@ -155,7 +157,7 @@ def cover(tally: Tally, schedule: Schedule, program: Program) -> None:
 
 
 def chain_length(name: str, hosts: dict[str, str]) -> int:
-    """Return how many Members a Member is nested in, itself included."""
+    """Return the nesting depth of a fused producer, itself included."""
     length = 0
     while name in hosts:
         name, length = hosts[name], length + 1
@@ -163,7 +165,7 @@ def chain_length(name: str, hosts: dict[str, str]) -> int:
 
 
 def compile_all(tally: Tally, sources: Mapping[str, str]) -> None:
-    """Compile kernels, texts with their names, for sm_90."""
+    """Compile kernels for sm_90, given as texts with names."""
     names = list(sources.values())
     for name, result in zip(names, compile_many(list(sources), "sm_90", names=names), strict=True):
         tally.counts["kernels compiled by NVRTC"] += 1

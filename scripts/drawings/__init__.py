@@ -1,1 +1,1 @@
-"""Pictures and pages of the documentation, and the demo's output."""
+"""Pictures and pages of the documentation, and output of the demo."""

@@ -1,10 +1,10 @@
-"""Finds schedules of Harris corners and unsharp mask for an H200 and runs them on a photograph.
+"""Find schedules of Harris corners and unsharp mask for an H200 and run them on a photograph.
 
 Usage: python scripts/demo.py [DIRECTORY]
 
-Needs a C compiler and no GPU: the generated CUDA is compiled to sm_90 for real, and the same schedules run through the
-C backend. Results are compared, bit for bit, with the NumPy interpreter, which knows nothing of schedules. The
-directory (`out` by default) gets pictures, CUDA source, loop nests, schedules and reports.
+Needs a C compiler and no GPU: the generated CUDA is compiled to sm_90, and the same schedules run through the C
+backend. Results are compared, bit for bit, with the NumPy interpreter, which is independent of schedules. The directory
+(`out` by default) gets pictures, CUDA source, loop nests, schedules and reports.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SIZES = {"H": 1536, "W": 2560}
 RUNS = 15
 CORNERS = 400
 SAMPLES = 16
-"""Searches for each schedule; a few are enough for pipelines this small."""
+"""Searches for each schedule; few are enough for small pipelines."""
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one pipeline; times in seconds."""
+    """Result of one pipeline; times in seconds."""
 
     name: str
     stages: int
@@ -63,7 +63,7 @@ def main() -> int:
     out = Path(parser.parse_args().directory)
     out.mkdir(parents=True, exist_ok=True)
     image = get_app(APPS[0]).make_inputs(SIZES)["input"]
-    say(f"photograph, filled up with mirrored copies: float32{list(image.shape)}")
+    say(f"photograph, padded with mirrored copies: float32{list(image.shape)}")
     results = [demonstrate(name, image, out) for name in APPS]
     draw(image, {result.name: result.output for result in results}, out)
     write(out / "report.md", report(results))
@@ -107,7 +107,7 @@ def demonstrate(name: str, image: Array, out: Path) -> Result:
 
 
 def summary(r: Result) -> str:
-    """Return what the terminal shows of one pipeline."""
+    """Return the terminal output of one pipeline."""
     spilled = sum(k.spill_bytes or 0 for k in r.kernels)
     most = max(k.registers or 0 for k in r.kernels)
     verdict = "equal to the NumPy interpreter in every bit" if r.agrees else "DIFFERENT from the NumPy interpreter"
@@ -124,7 +124,7 @@ def predicted(r: Result) -> str:
 
 
 def draw(image: Array, outputs: dict[str, Array], out: Path) -> None:
-    """Write pictures of the part of the arrays that shows the photograph itself."""
+    """Write pictures of the part of the arrays without padding."""
     height, width, _ = load_photo().shape
     crop = image[:, :height, :width]
     save_png(out / "input.png", as_bytes(crop))
@@ -133,7 +133,7 @@ def draw(image: Array, outputs: dict[str, Array], out: Path) -> None:
 
 
 def as_bytes(image: Array) -> Array:
-    """Return an image [3, H, W] of the apps' range as bytes [H, W, 3]."""
+    """Return an image [3, H, W] in the apps' range as bytes [H, W, 3]."""
     scaled = (image - DARKEST) * (255 / (BRIGHTEST - DARKEST))
     return np.ascontiguousarray(np.clip(np.rint(scaled), 0, 255).astype(np.uint8).transpose(1, 2, 0))
 
@@ -159,11 +159,11 @@ def report(results: list[Result]) -> str:
         "",
         f"Made by `scripts/demo.py` with autosched {autosched.__version__} on {platform.machine()}, "
         f"{os.cpu_count()} CPUs, Python {platform.python_version()}, NVRTC {nvrtc_version()}.",
-        f"Images have {SIZES['H']} x {SIZES['W']} pixels: the photograph, filled up with mirrored copies. "
+        f"Images have {SIZES['H']} x {SIZES['W']} pixels: the photograph, padded with mirrored copies. "
         "The pictures show its first copy.",
         f"Times of the C backend are medians of {RUNS} runs of the H200 schedule on this CPU; "
-        f"nothing ran on a GPU: times of the {TARGET.upper()} are predicted, by the {results[0].model}. Kernels that "
-        "were compiled and schedules that were found before come from the cache.",
+        f"nothing ran on a GPU: times of the {TARGET.upper()} are predicted, by the {results[0].model}. "
+        "Kernels and schedules of earlier runs come from the cache.",
         "",
         "| pipeline | stages | kernels | scheduling | predicted | CUDA to sm_90 | C backend | interpreter | results |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -197,12 +197,12 @@ def write(path: Path, text: str) -> None:
 
 
 def seconds(run: Any) -> float:
-    """Return how long a call takes."""
+    """Return the seconds of a call."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
 
 
 def say(text: str) -> None:
-    """Print a line at once, so that a long step shows what it works on."""
+    """Print a line without buffering, to show the progress of long steps."""
     print(text, flush=True)

@@ -2,8 +2,8 @@
 
     python scripts/gallery.py [--apps harris,blur] [--out docs/reference]
 
-An image app is one that takes an image: an array [H, W], or such channels of it. Pictures are computed by the C backend
-at a reduced size; graphs and loop nests are those of the paper's size. With --apps only their pictures are drawn anew;
+An image app has an image as input: an array [H, W], or channels of such arrays. The C backend computes the pictures at
+a reduced size; graphs and loop nests are for the paper's size. With --apps only the pictures of those apps are redrawn;
 the page always lists every image app.
 """
 
@@ -63,7 +63,7 @@ written by hand, keeps three stages in shared memory:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--apps", help="draw these alone; names separated by commas")
+    parser.add_argument("--apps", help="apps to draw, separated by commas (default: all)")
     parser.add_argument("--out", type=Path, default=PAGE_DIRECTORY, help="directory of the page")
     args = parser.parse_args()
     pictures = args.out / "gallery"
@@ -78,12 +78,12 @@ def main() -> None:
 
 
 def image_apps() -> dict[str, App]:
-    """Return the apps that take an image, in the order of the suite."""
+    """Return the apps with an image as input, in the order of the suite."""
     return {name: app for name, app in load_apps().items() if any(map(is_image, app.extents.values()))}
 
 
 def is_image(extents: tuple[Extent, ...]) -> bool:
-    """Whether an array of these extents is an image: [H, W], perhaps with a few channels before, borders allowed."""
+    """Whether an array of these extents is an image: [H, W], optionally with leading channels and with borders."""
     *channels, height, width = (1, *extents)
     plane = [e.key if isinstance(e, Size) else "" for e in (height, width)]
     return (
@@ -134,15 +134,15 @@ class ArrayPicture:
 
 
 def array_pictures(app: App) -> list[ArrayPicture]:
-    """Return which arrays of an app are shown, inputs first."""
+    """Return the pictures of an app's arrays, inputs first."""
     bound = bind(app.build(), app.shapes(app.small_sizes))
     small_side = min(app.small_sizes["H"], app.small_sizes["W"]) // 2
-    found = [ArrayPicture(app.name, name, False) for name, extents in app.extents.items() if is_image(extents)]
+    shown = [ArrayPicture(app.name, name, False) for name, extents in app.extents.items() if is_image(extents)]
     for name, func in bound.outputs.items():
         *channels, height, width = (1, *bound.funcs[func].extents)
         if len(channels) <= 2 and channels[-1] <= MOST_CHANNELS and min(height, width) >= small_side:
-            found.append(ArrayPicture(app.name, name, True))
-    return found
+            shown.append(ArrayPicture(app.name, name, True))
+    return shown
 
 
 def save_picture(path: Path, array: Array) -> None:
@@ -153,7 +153,7 @@ def save_picture(path: Path, array: Array) -> None:
 
 
 def in_unit_range(array: Array) -> Array:
-    """Return an array scaled to 0..1, cut there."""
+    """Return an array scaled and clipped to 0..1."""
     values = array.astype(np.float64)
     if array.dtype == np.uint8:
         return values / 255
@@ -165,7 +165,7 @@ def in_unit_range(array: Array) -> Array:
 
 
 def as_rgb(array: Array) -> Array:
-    """Return [H, W] grey or [H, W, 3] red, green and blue of an array in 0..1 with channels first."""
+    """Return an array in 0..1 with channels first as [H, W] grey or [H, W, 3] RGB."""
     if array.ndim == 2:
         return array
     weight = array[3] if len(array) == MOST_CHANNELS else 1.0

@@ -1,4 +1,4 @@
-"""A pipeline's stage graph as a picture: Funcs by what a schedule makes of them, in layers from inputs to outputs."""
+"""Drawing of a pipeline's stage graph in layers from inputs to outputs; colours show where Funcs are computed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw_graph(bound: BoundPipeline, schedule: Schedule, path: Path) -> None:
 
 
 def _edge(axes: matplotlib.axes.Axes, points: list[tuple[float, float]]) -> None:
-    """Draw an edge from the bottom of its first node to the top of its last, upright where it passes a layer."""
+    """Draw an edge from the bottom of its first node to the top of its last, vertical across layers."""
     half = NODE_HEIGHT_IN / 2
     xs, ys = [points[0][0]], [points[0][1] + half]
     for x, y in points[1:-1]:
@@ -69,7 +69,7 @@ def _node(axes: matplotlib.axes.Axes, x: float, y: float, width: float, text: st
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a drawing of few colours as a small PNG, the same bytes for the same drawing."""
+    """Write a drawing of few colours as a small PNG; equal drawings give equal bytes."""
     import io
 
     import PIL.Image

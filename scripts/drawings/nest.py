@@ -1,4 +1,4 @@
-"""A schedule as a picture: for each kernel its loops as nested boxes, coloured by who runs them."""
+"""Drawing of a schedule: each kernel's loops as nested boxes, coloured by kind."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ COLOURS = {
     NodeKind.BARRIER: "#555555",
 }
 WIDTH_IN = 2.9
-"""Of a kernel; longer lines are cut."""
+"""Width of a kernel in characters; longer lines are truncated."""
 CHARACTER_IN, LINE_IN, PAD_IN, GAP_IN = 0.0505, 0.135, 0.045, 0.16
 FONT_POINTS = 6.5
 DPI = 100
 SHOWN_DEFINITIONS = 4
-"""Of a long row of definitions one after another, so many are drawn."""
+"""Most definitions that are drawn of a long sequence."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Box:
 
 
 def merged(node: LoopTreeNode) -> LoopTreeNode:
-    """Return a node with loops of one kind that stand directly inside one another written as one."""
+    """Return a node with directly nested loops of one kind merged into one."""
     text, children = node.text, node.children
     while len(children) == 1 and children[0].kind is node.kind and node.kind is not NodeKind.STAGE:
         text, children = f"{text}, {children[0].text.removeprefix(node.kind.value).strip()}", children[0].children
@@ -55,7 +55,7 @@ def merged(node: LoopTreeNode) -> LoopTreeNode:
 
 
 def shortened(nodes: Sequence[LoopTreeNode]) -> Sequence[LoopTreeNode]:
-    """Return nodes with the middle of a long row of definitions left out."""
+    """Return nodes without the middle of a long sequence of definitions."""
     if len(nodes) <= SHOWN_DEFINITIONS + 1 or any(n.kind is not NodeKind.DEFINITION for n in nodes):
         return nodes
     left_out = LoopTreeNode(NodeKind.DEFINITION, f"... {len(nodes) - SHOWN_DEFINITIONS} more ...")
@@ -63,17 +63,17 @@ def shortened(nodes: Sequence[LoopTreeNode]) -> Sequence[LoopTreeNode]:
 
 
 def boxes(nodes: Sequence[LoopTreeNode], top: float, depth: int) -> tuple[list[Box], float]:
-    """Return the boxes of nodes below one another, outer before inner, and where the last one ends."""
-    found: list[Box] = []
+    """Return the boxes of nodes stacked vertically, outer before inner, and the bottom of the last one."""
+    placed: list[Box] = []
     for node in nodes:
         inner, bottom = boxes(node.children, top + LINE_IN + PAD_IN, depth + 1)
         if not node.children:
             bottom = top + (LINE_IN / 2 if node.kind is NodeKind.BARRIER else LINE_IN)
         elif node.kind is not NodeKind.DEFINITION:
             bottom += PAD_IN
-        found += [Box(node.kind, node.text, top, bottom - top, depth), *inner]
+        placed += [Box(node.kind, node.text, top, bottom - top, depth), *inner]
         top = bottom + PAD_IN
-    return found, top - PAD_IN if nodes else top
+    return placed, top - PAD_IN if nodes else top
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,19 @@ class Panel:
 
 def panels(bound: BoundPipeline, schedule: Schedule) -> list[Panel]:
     """Return the kernels of a schedule in launch order."""
-    found = []
+    drawn_panels = []
     for k, kernel in enumerate(schedule.kernels):
         plan = plan_kernel(bound, kernel)
         nodes = [merged(n) for n in loop_tree(plan, shared_layout(plan))]
         drawn, height = boxes(nodes, LINE_IN, 0)
         inlined = ", ".join(i.func for i in kernel.inlined)
         title = f"{k}: {', '.join(kernel.root_funcs)}" + (f"  (inlined: {inlined})" if inlined else "")
-        found.append(Panel(title, drawn, height + GAP_IN))
-    return found
+        drawn_panels.append(Panel(title, drawn, height + GAP_IN))
+    return drawn_panels
 
 
 def in_columns(drawn: Sequence[Panel]) -> list[list[Panel]]:
-    """Return panels in columns of about equal height, in order, that make a picture about as wide as high."""
+    """Return panels in order, in columns of about equal height that give an approximately square picture."""
     total = sum(p.height for p in drawn)
     count = max(1, min(round((total / WIDTH_IN) ** 0.5), len(drawn)))
     columns: list[list[Panel]] = [[] for _ in range(count)]
@@ -142,7 +142,7 @@ def _panel(axes: matplotlib.axes.Axes, panel: Panel, left: float, top: float) ->
 
 
 def _text(axes: matplotlib.axes.Axes, x: float, y: float, text: str, room: int, weight: str = "normal") -> None:
-    # Dollar signs would start a formula; two spaces only set off what stands in brackets.
+    # Dollar signs would start a formula; double spaces only separate bracketed text.
     shown = re.sub(r" +", " ", text).replace("$", r"\$")
     if len(shown) > room:
         shown = shown[: room - 1] + "\N{HORIZONTAL ELLIPSIS}"

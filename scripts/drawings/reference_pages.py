@@ -1,9 +1,9 @@
-"""Fill in the generated parts of pages in docs/reference: features, commands, settings, environment variables.
+"""Write the generated parts of pages in docs/reference: features, commands, settings, environment variables.
 
     python scripts/reference_pages.py
 
-A generated part stands between the lines `<!-- generated: WHAT -->` and `<!-- end -->`, where WHAT is `features`,
-`commands`, `environment`, or the full name of a class of settings.
+A generated part is enclosed in the lines `<!-- generated: WHAT -->` and `<!-- end -->`. WHAT is `features`, `commands`,
+`environment`, or the full name of a class of settings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 PAGES = ("cli.md", "features.md", "settings-and-environment.md")
 WIDTH = 120
 LAST_OF_PAPER = "max_block_occupancy"
-"""Features up to this one are those of Anderson, Appendix A."""
+"""Last feature of Anderson, Appendix A."""
 
 _PART = re.compile(r"(<!-- generated: (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"^        (\w+): (.*(?:\n            .*)*)", re.MULTILINE)
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def filled(page: str) -> str:
-    """Return a page with its generated parts made anew."""
+    """Return a page with regenerated parts."""
     return _PART.sub(lambda m: f"{m.group(1)}\n{part(m.group(2))}\n\n{m.group(4)}", page)
 
 
@@ -80,7 +80,7 @@ def section(name: str, command: click.Command) -> str:
 
 
 def argument_text(argument: click.Argument) -> str:
-    """Return an argument as usage lines show it."""
+    """Return an argument in the form of usage lines."""
     name = (argument.name or "").upper()
     return f"[{name}]..." if argument.nargs == -1 else name
 
@@ -95,7 +95,7 @@ def option_row(option: click.Option) -> list[str]:
 
 
 def choices(kind: click.ParamType) -> str:
-    """Return what values an option takes."""
+    """Return the values of an option."""
     return "\\|".join(map(str, kind.choices)) if isinstance(kind, click.Choice) else kind.name.partition(" ")[0].upper()
 
 
@@ -107,14 +107,14 @@ def settings(cls: type[Any]) -> str:
 
 
 def default_text(field: dataclasses.Field[Any]) -> str:
-    """Return a field's default; one that is made anew for each object is not shown if it is an object or long."""
+    """Return a field's default; values of factories are omitted if they are objects or long."""
     if field.default is not dataclasses.MISSING:
         return f"`{field.default!r}`" if not isinstance(field.default, tuple) else f"`{list_text(field.default)}`"
     return ""
 
 
 def list_text(values: tuple[object, ...]) -> str:
-    """Return a tuple as configuration files spell it."""
+    """Return a tuple in the form of configuration files."""
     return f"[{', '.join(map(str, values))}]"
 
 

@@ -1,4 +1,4 @@
-"""How many times as fast as Sioutas' strategy the search is on a GPU, app by app (the paper's Figure 5), as a picture.
+"""Plot the search's speedup over Sioutas' strategy on a GPU, app by app (the paper's Figure 5).
 
     python scripts/draw_speedups.py DIR docs/results/h200/speedups.png
 
@@ -24,37 +24,37 @@ MODES = (
     ("beam", True, "analytical model, best of five measured", "#3f7fb5"),
     ("learned", False, "learned model, one-shot", "#f2a07b"),
 )
-"""Strategy, whether the best of its ranked schedules counts, what to call that, and its colour."""
+"""Strategy, whether the best of its ranked schedules counts, label, and colour."""
 MEAN = "geometric mean"
 WIDTH_IN, ROW_IN, DPI = 8.0, 0.36, 110
 
 
 def speedups(timing: Parts) -> dict[str, dict[str, float]]:
-    """Return, by app, how many times as fast as the baseline strategy each mode is; apps that lack a time are left out.
+    """Return each mode's speedup over the baseline strategy by app, for apps with all times.
 
     Args:
         timing: Parts of the step `timing`.
     """
-    found: dict[str, dict[str, float]] = {}
+    rows: dict[str, dict[str, float]] = {}
     for app, strategies in split_parts(timing).items():
         base = seconds_of(strategies.get(BASELINE, {}).get(0), "cold")
         row: dict[str, float] = {}
         for strategy, best, label, _ in MODES:
             ranked = strategies.get(strategy, {})
             times = [seconds_of(part, "cold") for rank, part in ranked.items() if best or rank == 0]
-            known = [t for t in times if t is not None]
-            if base is not None and known:
-                row[label] = base / min(known)
+            finite = [t for t in times if t is not None]
+            if base is not None and finite:
+                row[label] = base / min(finite)
         if len(row) == len(MODES):
-            found[app] = row
-    return found
+            rows[app] = row
+    return rows
 
 
-def with_means(found: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Return the speedups, those of the app that gains most first, and their geometric means."""
+def with_means(by_app: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the speedups in descending order of the last mode, and their geometric means."""
     last = MODES[-1][2]
-    rows = {app: dict(found[app]) for app in sorted(found, key=lambda app: -found[app][last])}
-    means = {label: geometric_mean([row[label] for row in found.values()]) for *_, label, _ in MODES}
+    rows = {app: dict(by_app[app]) for app in sorted(by_app, key=lambda app: -by_app[app][last])}
+    means = {label: geometric_mean([row[label] for row in by_app.values()]) for *_, label, _ in MODES}
     return rows | {MEAN: {label: m for label, m in means.items() if m is not None}}
 
 
@@ -77,15 +77,15 @@ def draw(rows: Mapping[str, Mapping[str, float]], path: Path) -> None:
 
 
 def main() -> int:
-    """Draw what the command line names."""
+    """Draw the results of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="results of scripts/gpu_campaign.py")
     parser.add_argument("picture", type=Path, help="PNG or SVG to write")
     given = parser.parse_args()
-    found = speedups(json.loads((given.directory / RESULTS_FILE).read_text(encoding="utf-8")).get("timing", {}))
-    if not found:
+    gains = speedups(json.loads((given.directory / RESULTS_FILE).read_text(encoding="utf-8")).get("timing", {}))
+    if not gains:
         print(f"{given.directory} has no app with times of {BASELINE}, beam and learned", file=sys.stderr)
         return 1
     matplotlib.rcParams["svg.hashsalt"] = "autosched"  # the same picture each time
-    draw(with_means(found), given.picture)
+    draw(with_means(gains), given.picture)
     return 0

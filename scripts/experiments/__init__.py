@@ -1,1 +1,1 @@
-"""Experiments behind decisions: one option against another, by model, simulation or time."""
+"""Experiments behind design decisions: alternatives compared by model, simulation or time."""

@@ -1,14 +1,13 @@
-"""How much faster than `roots` the schedules are that a model takes to be so, by how much it says; prints Markdown.
+"""Measured speedup over `roots` by predicted speedup; prints Markdown.
 
     python scripts/bench_baseline.py docs/results/data/cpu-genuineintel-6-amx-labels.parquet
     python scripts/bench_baseline.py LABELS.parquet --weights out/cpu/fold*/model.safetensors  # of train.py folds=4
 
-Of each pipeline among the labels the schedule that a model ranks best, if it is another one, is compared with the
-baseline, `roots`. The last column is what it gains on average over these pipelines to take the best ranked one only
-where it is predicted to be that many times as fast as `roots` at least, and `roots` elsewhere: what
-`SearchSettings.baseline_tolerance` does in a search. With several files of weights each pipeline is judged by the first
-that held it out; by the first of all where none did, which is right for labels that came after the weights. It says how
-many these are.
+For each pipeline of the labels, the schedule that a model ranks best is compared with the baseline, `roots`, unless
+they are the same. The last column is the mean gain of a threshold rule: take the best-ranked schedule where its
+predicted speedup is at least the row's lower bound, and `roots` elsewhere, like `SearchSettings.baseline_tolerance` in
+a search. With several files of weights, each pipeline uses the first that held it out, or the first of all if none did;
+the number of the latter is printed. Labels measured after training are in none of the weights.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from autosched.target import get_target
 
 Floats = NDArray[np.float64]
 FACTORS = (1.0, 1.02, 1.04, 1.06, 1.08, 1.1, 1.15, 1.25, 1.5, np.inf)
-"""Bounds of the rows: how many times as fast as the baseline the best ranked schedule is predicted to be."""
+"""Bounds of the rows: predicted speedup of the best-ranked schedule over the baseline."""
 
 
 def load(path: Path, cache: str, target_name: str) -> tuple[Dataset, set[tuple[str, float]]]:
@@ -50,15 +49,15 @@ def load(path: Path, cache: str, target_name: str) -> tuple[Dataset, set[tuple[s
     return build_dataset(samples, target, FeatureStore(cache, target)), baselines
 
 
-def judged(dataset: Dataset, weights: Sequence[Checkpoint]) -> Floats:
+def predicted_seconds(dataset: Dataset, weights: Sequence[Checkpoint]) -> Floats:
     """Return the predicted seconds of all schedules, ``float64[N]``."""
     if not weights:
         return predict_analytically(dataset, dataset.own_pipelines).predicted
     seconds = np.zeros(dataset.count)
     holders = [[k for k, w in enumerate(weights) if f in w.provenance.held_out] for f in dataset.families]
-    if unknown := sum(not found for found in holders):
+    if unknown := sum(not numbers for numbers in holders):
         print(f"{unknown} of {len(holders)} pipelines were held out from none of the weights", file=sys.stderr)
-    choice = np.array([found[0] if found else 0 for found in holders])
+    choice = np.array([numbers[0] if numbers else 0 for numbers in holders])
     for k, checkpoint in enumerate(weights):
         pipelines = np.flatnonzero(choice == k)
         if len(pipelines):
@@ -68,24 +67,24 @@ def judged(dataset: Dataset, weights: Sequence[Checkpoint]) -> Floats:
 
 
 def gains(dataset: Dataset, baselines: set[tuple[str, float]], predicted: Floats) -> tuple[Floats, Floats]:
-    """Return how many times as fast as the baseline the best ranked schedules are: predicted, and measured."""
-    found = []
+    """Return the predicted and measured speedups of the best-ranked schedules over the baseline."""
+    pairs = []
     for number, problem in enumerate(dataset.pipelines):
         samples = np.flatnonzero(dataset.pipeline == number)
         roots = [s for s in samples if (problem, float(dataset.seconds[s])) in baselines]
         best = samples[np.argmin(predicted[samples])]
         if roots and best != roots[0]:
-            found.append([times[roots[0]] / times[best] for times in (predicted, dataset.seconds)])
-    if not found:
-        raise InputError("of no pipeline is there a time of roots and of a schedule that is ranked before it")
-    predicted_gains, measured_gains = np.array(found, np.float64).T
+            pairs.append([times[roots[0]] / times[best] for times in (predicted, dataset.seconds)])
+    if not pairs:
+        raise InputError("no pipeline of the labels has times of both roots and a better-ranked schedule")
+    predicted_gains, measured_gains = np.array(pairs, np.float64).T
     return predicted_gains, measured_gains
 
 
 def table(predicted: Floats, measured: Floats) -> str:
     """Return the figures as a Markdown table."""
     lines = [
-        "| predicted to be | pipelines | are, in the geometric mean | faster at all | gain with this as the least |",
+        "| predicted speedup | pipelines | measured, geometric mean | faster | gain with this threshold |",
         "|---|---|---|---|---|",
     ]
     for low, high in itertools.pairwise(FACTORS):
@@ -106,14 +105,16 @@ def main() -> int:
     """Print the table of the labels and the weights of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("labels", type=Path, help="file of labels")
-    parser.add_argument("--weights", type=Path, nargs="+", default=[], help="the analytical model when left out")
+    parser.add_argument(
+        "--weights", type=Path, nargs="+", default=[], help="files of weights (default: the analytical model)"
+    )
     parser.add_argument("--target", default="cpu")
-    parser.add_argument("--cache", default="out/features", help="folder where features are kept")
+    parser.add_argument("--cache", default="out/features", help="folder of the feature cache")
     options = parser.parse_args()
     try:
         dataset, baselines = load(options.labels, options.cache, options.target)
         weights = [load_checkpoint(path) for path in options.weights]
-        predicted, measured = gains(dataset, baselines, judged(dataset, weights))
+        predicted, measured = gains(dataset, baselines, predicted_seconds(dataset, weights))
     except AutoschedError as error:
         sys.exit(f"error: {error}")
     model = f"learned, {len(weights)} files of weights" if weights else "analytical"

@@ -1,11 +1,11 @@
-"""What copies of sources in shared memory cost and save, by how much longer kernels may be predicted to take with them.
+"""Effect of cache reads in shared memory, by the tolerated increase of a kernel's predicted time.
 
     python scripts/compare_copies.py [--apps blur,harris] [--limits 1.0,1.06] [--target h200] [--seconds 60]
 
-Each app is searched once without copies; then its kernels get those that the setting `copies` of the search allows. A
-cell has microseconds predicted by the analytical model, simulated, and how often a block's sectors of global memory are
-moved. The last lines have geometric means over apps, relative to the first limit, and by how much the simulated times
-of two such schedules of an app differ from what is predicted. Needs no GPU, but NVRTC.
+Each app is searched once without cache reads; then its kernels get the cache reads that each limit allows as the search
+setting `cache_read_tolerance`. A cell has microseconds by the analytical model, simulated microseconds, and the mean
+number of transfers of a block's sectors of global memory. The last lines have geometric means over apps relative to the
+first limit, and the error of predicted ratios between schedules of an app. Needs NVRTC, but no GPU.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from autosched.target import Target, get_target
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one schedule: seconds predicted and simulated, sectors moved, and the different ones of all blocks."""
+    """Figures of one schedule: predicted and simulated seconds, transferred sectors, and distinct sectors per block."""
 
     predicted: float
     simulated: float
@@ -62,43 +62,45 @@ def figures(evaluator: KernelEvaluator, state: State, target: Target) -> Figures
             for name in ("num_global_mem_loads_per_block", "num_global_mem_stores_per_block", "global_sectors_of_block")
         )
         moved, distinct = moved + loads + stores, distinct + touched + stores
-    found = simulate(evaluator.bound, schedule_of(evaluator, state), target)
-    return Figures(state.cost, found.seconds / found.noise, moved, distinct)
+    simulation = simulate(evaluator.bound, schedule_of(evaluator, state), target)
+    return Figures(state.cost, simulation.seconds / simulation.noise, moved, distinct)
 
 
 def best_without(name: str, target: Target, seconds: float | None) -> tuple[KernelEvaluator, BeamSearch, State]:
-    """Return the best complete state of an app that has no copies, with the search that found it."""
+    """Return the best complete state of an app without cache reads, with its evaluator and search."""
     app = get_app(name)
     pipeline, params = app.configure({})
-    found = []
-    for view in rfactor_rewrites(bind(pipeline, app.shapes(), params), target):
-        evaluator = KernelEvaluator(view, target, AnalyticalModel(target), SearchSettings(cache_read_tolerance=0.0))
+    results = []
+    for rewritten in rfactor_rewrites(bind(pipeline, app.shapes(), params), target):
+        evaluator = KernelEvaluator(
+            rewritten, target, AnalyticalModel(target), SearchSettings(cache_read_tolerance=0.0)
+        )
         deadline = None if seconds is None else time.perf_counter() + seconds
         search = BeamSearch(evaluator, np.random.default_rng(0), deadline)
         legal = next(legal_schedules(evaluator, search.run()), None)
         if legal is not None:
-            found.append((evaluator, search, legal[1]))
-    if not found:
-        raise AutoschedError(f"the search found no legal schedule of {name}: give it more time with --seconds")
-    return min(found, key=lambda f: f[2].cost)
+            results.append((evaluator, search, legal[1]))
+    if not results:
+        raise AutoschedError(f"the search found no legal schedule of {name}: raise its budget with --seconds")
+    return min(results, key=lambda f: f[2].cost)
 
 
 def compare(name: str, limits: Sequence[float], target: Target, seconds: float | None) -> list[Figures]:
-    """Return the figures of an app without copies, and for each limit."""
+    """Return the figures of an app without cache reads, and for each limit."""
     evaluator, search, state = best_without(name, target, seconds)
     enumerator = search.expander.enumerator
-    stager = CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
-    states = [state, *(stager.with_cache_reads(state, limit) for limit in limits)]
+    cache_reads = CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
+    states = [state, *(cache_reads.with_cache_reads(state, limit) for limit in limits)]
     return [figures(evaluator, s, target) for s in states]
 
 
 def mean_ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    """Return the geometric mean of the first over the second."""
+    """Return the geometric mean of the ratios, first over second."""
     return math.exp(sum(math.log(a / b) for a, b in pairs) / len(pairs))
 
 
 def print_summary(rows: Sequence[list[Figures]], labels: Sequence[str]) -> None:
-    """Print geometric means, and what predictions are wrong by between two schedules of an app."""
+    """Print geometric means, and the error of predicted ratios between two schedules of an app."""
     for k, label in enumerate(labels):
         pairs = [(r[k], r[1]) for r in rows]
         ratios = (
@@ -116,15 +118,15 @@ def print_summary(rows: Sequence[list[Figures]], labels: Sequence[str]) -> None:
     ]
     if errors:
         error = math.sqrt(sum(e * e for e in errors) / len(errors))
-        print(f"{len(errors)} pairs of schedules, root of the mean squared error of the logarithm {error:.2f}")
+        print(f"{len(errors)} pairs of schedules, root mean square error of the logarithm {error:.2f}")
 
 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--apps", help="names, separated by commas; all unless told")
-    parser.add_argument("--limits", default="1.0,1.06", help="values of `copies`, separated by commas")
-    parser.add_argument("--target", default="h200", help="what to schedule for and simulate")
+    parser.add_argument("--apps", help="names, separated by commas (default: all)")
+    parser.add_argument("--limits", default="1.0,1.06", help="values of `cache_read_tolerance`, separated by commas")
+    parser.add_argument("--target", default="h200", help="device to schedule for and simulate")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
     options = parser.parse_args()
     limits = [float(v) for v in options.limits.split(",")]

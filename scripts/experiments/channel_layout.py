@@ -1,9 +1,10 @@
-"""An image whose channels come last beside the same image with its channels first; prints milliseconds and ratios.
+"""Channels-last against channels-first layout of one image; prints milliseconds and ratios.
 
     OMP_NUM_THREADS=1 python scripts/bench_channels.py [--height 1024] [--width 1536] [--channels 3] [--rounds 15]
 
-A blur in two stages and a difference, on this machine's processor, for `roots`, which keeps both stages in memory, and
-for the beam search; both layouts are called in turns. Beside the times are the megabytes of intermediate arrays.
+A blur in two stages and a difference run on this machine's processor, scheduled by `roots`, which stores both stages in
+memory, and by the beam search. Calls of the two layouts are interleaved. The megabytes of intermediate arrays are
+printed with the times.
 """
 
 from __future__ import annotations

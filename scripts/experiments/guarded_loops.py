@@ -1,10 +1,10 @@
-"""What kernels gain when loops inside the points of a thread, with guards, stay loops at a border; prints Markdown.
+"""Effect of not unrolling guarded loops inside unrolled points of boundary code; prints Markdown.
 
     python scripts/compare_borders.py [--labels docs/results/data/h200-labels.parquet] [--kind app] [--problems 20]
 
-Schedules of labels are compiled as their code is, and without telling NVRTC to leave such loops alone (`ROLLED`), one
-after the other: seconds that NVRTC takes, registers of a thread, kernels that spill, and the time of the schedule on
-the simulated device. Schedules without such a loop are left out, and counted below the table. Needs no GPU.
+Schedules of labels are compiled with and without the `ROLLED` marks that keep NVRTC from unrolling such loops. Columns:
+compile seconds, registers per thread, and the schedule's time on the simulated device; kernels that spill, and
+schedules without such a loop, are counted below the table. Needs no GPU.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from autosched.search.datasets.replay import ReplayedSchedules
 from autosched.target import Target, get_target
 
 
-def written_out(source: str) -> str:
-    """Return CUDA text that leaves it to NVRTC which loops it writes out."""
+def without_marks(source: str) -> str:
+    """Return CUDA text without `ROLLED` marks, where NVRTC decides which loops to unroll."""
     return "".join(line for line in source.splitlines(keepends=True) if line.strip() != "ROLLED")
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The kernels of a schedule that have such loops, compiled in one way, and the whole schedule's simulated time."""
+    """Compilation of a schedule's kernels with such loops in one form, and the schedule's simulated time."""
 
     nvrtc_s: float
     registers: tuple[int, ...]
@@ -56,7 +56,7 @@ class Compiled:
         sources: Sequence[str],
         form: Callable[[str], str],
     ) -> Compiled:
-        """Compile sources in a form, and simulate the schedule that they are of with its kernels in that form."""
+        """Compile sources in a form, and simulate their schedule with all kernels in that form."""
         started = time.process_time()
         cubins = [compile_cubin(form(source), target.arch) for source in sources]
         seconds = time.process_time() - started
@@ -66,46 +66,51 @@ class Compiled:
             return [compile_cubin(form(source), arch) for source in sources]
 
         with patch.object(import_module("autosched.measure.simulated.simulate"), "compile_many", compiler):
-            found = simulate(bound, schedule, target)
+            simulation = simulate(bound, schedule, target)
         return cls(
-            seconds, tuple(r.registers for r in resources), sum(r.spill_bytes > 0 for r in resources), found.seconds
+            seconds,
+            tuple(r.registers for r in resources),
+            sum(r.spill_bytes > 0 for r in resources),
+            simulation.seconds,
         )
 
 
 def compare(options: argparse.Namespace, target: Target) -> None:
     """Print a line for each problem and the means."""
-    known = ReplayedSchedules.read([options.labels])
-    problems = [p for p in known.problems if (p.kind == "app") == (options.kind == "app")]
+    labels = ReplayedSchedules.read([options.labels])
+    problems = [p for p in labels.problems if (p.kind == "app") == (options.kind == "app")]
     rng = random.Random(options.seed)
     rng.shuffle(problems)
     pairs: list[tuple[Compiled, Compiled]] = []
     without = 0
-    print("| | schedules | kernels | NVRTC, s | | registers | | simulated, times as fast |")
+    print("| | schedules | kernels | NVRTC, s | | registers | | simulated speedup |")
     print("|---|---|---|---|---|---|---|---|")
-    for problem, drawn in known.draw(problems[: options.problems]):
-        bound, found = problem.bind(), []
+    for problem, drawn in labels.draw(problems[: options.problems]):
+        bound, compiled = problem.bind(), []
         for _, text in rng.sample(drawn.schedules, min(options.each, len(drawn.schedules))):
             schedule = from_json(text, bound)
             printed = [print_cuda(kernel).source for kernel in lower(bound, schedule).kernels]
-            sources = [source for source in printed if written_out(source) != source]
+            sources = [source for source in printed if without_marks(source) != source]
             if sources:
-                before, after = (Compiled.of(bound, schedule, target, sources, form) for form in (written_out, str))
-                found.append((before, after))
+                before, after = (Compiled.of(bound, schedule, target, sources, form) for form in (without_marks, str))
+                compiled.append((before, after))
             else:
                 without += 1
-        pairs += found
-        if found:
-            print(f"| {problem.title[:40]} | {summary(found)} |", flush=True)
+        pairs += compiled
+        if compiled:
+            print(f"| {problem.title[:40]} | {summary(compiled)} |", flush=True)
     if pairs:
         print(f"| all | {summary(pairs)} |\n")
         spilling = [sum(pair[k].spilling for pair in pairs) for k in (0, 1)]
         slower = sum(after.simulated_s > 1.01 * before.simulated_s for before, after in pairs)
-        print(f"{spilling[0]} kernels spill, now {spilling[1]}; {slower} schedules take over 1 % longer; {without} "
-              "schedules have no such loop")  # fmt: skip
+        print(
+            f"{spilling[0]} kernels spill without the marks, {spilling[1]} with them; "
+            f"{slower} schedules are over 1 % slower; {without} schedules have no such loop"
+        )
 
 
 def summary(pairs: Sequence[tuple[Compiled, Compiled]]) -> str:
-    """Return the columns of the table for schedules compiled in both ways."""
+    """Return the columns of the table for schedules compiled in both forms."""
     kernels = sum(len(before.registers) for before, _ in pairs)
     seconds = [sum(pair[k].nvrtc_s for pair in pairs) for k in (0, 1)]
     registers = [geometric_mean([r for pair in pairs for r in pair[k].registers]) for k in (0, 1)]

@@ -1,10 +1,10 @@
-"""What kernels that spill gain when they are compiled with room for more registers; prints Markdown. Needs no GPU.
+"""Effect of relaxed launch bounds on kernels that spill registers; prints Markdown, needs no GPU.
 
     python scripts/compare_room.py [--apps addsgd6,rhs4center] [--cost learned] [--target h200] [--seconds 20]
 
-Of each app, the schedule that a search ranks best is compiled in both ways (`NvrtcOptions.room`): how many of its
-kernels spill, how many bytes a thread spills in all, and the time on the simulated device. Apps of which no kernel
-spills are left out of the table, and count in the geometric mean below it.
+The best-ranked schedule of each app is compiled with strict and with relaxed launch bounds (`NvrtcOptions.room`).
+Columns: kernels that spill, spilled bytes per thread, and the time on the simulated device. Apps without a spilling
+kernel are not in the table, but count in the geometric mean below it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from autosched.target import Target, get_target
 
 @dataclass(frozen=True)
 class Compiled:
-    """A schedule compiled in one way: kernels that spill, bytes that a thread spills, simulated seconds."""
+    """A schedule compiled in one way: spilling kernels, spilled bytes per thread, simulated seconds."""
 
     spilling: int
     spill_bytes: int
@@ -46,14 +46,14 @@ class Compiled:
         """Compile a schedule and simulate it."""
         compiler = partial(compile_many, options=NvrtcOptions(room=room))
         with patch.object(import_module("autosched.measure.simulated.simulate"), "compile_many", compiler):
-            found = simulate(bound, schedule, target)
-        return cls(sum(b > 0 for b in found.spill_bytes), sum(found.spill_bytes), found.seconds)
+            simulation = simulate(bound, schedule, target)
+        return cls(sum(b > 0 for b in simulation.spill_bytes), sum(simulation.spill_bytes), simulation.seconds)
 
 
 def searched(
     name: str, target: Target, model: CostModel, options: argparse.Namespace
 ) -> tuple[BoundPipeline, Schedule]:
-    """Return an app and the schedule that a search ranks best."""
+    """Return an app and its best-ranked schedule."""
     app = get_app(name)
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes(), params)
@@ -76,7 +76,7 @@ def main() -> int:
     try:
         target = get_target(options.target)
         model: CostModel = load_model(target) if options.cost == "learned" else analytical_model(target)
-        print("| app | kernels that spill | | bytes | | simulated us | | times as fast |")
+        print("| app | kernels that spill | | bytes | | simulated us | | speedup |")
         print("|---|---|---|---|---|---|---|---|")
         for name in options.apps.split(","):
             bound, schedule = searched(name, target, model, options)
@@ -91,5 +91,5 @@ def main() -> int:
     except AutoschedError as error:
         sys.exit(f"error: {error}")
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    print(f"\n{len(ratios)} apps: {mean:.3f} times as fast in geometric mean ({model.name})")
+    print(f"\n{len(ratios)} apps: speedup {mean:.3f} in geometric mean ({model.name})")
     return 0

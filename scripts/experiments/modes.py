@@ -1,11 +1,11 @@
-"""The three modes on suite apps: what each takes to find a schedule, and how fast that is; prints Markdown.
+"""Compare the three modes on suite apps: search time and run time of the schedule; prints Markdown.
 
     python scripts/compare_modes.py --apps harris,unsharp,camera_pipe --target cpu
     python scripts/compare_modes.py --apps harris,unsharp,camera_pipe --target h200 --simulated
 
-The schedules of all modes are timed once more in the end, in turns, in some processes one after the other, with inputs
-as cold as they are while searching; medians and half the distance between the quartiles are printed, and ratios within
-a round. The simulated device gives the same time each time. Nothing is taken from the user's cache or kept there.
+At the end, the schedules of all modes are timed again, interleaved, in several processes in sequence, with cold inputs
+as in the search. Medians, half the interquartile range, and ratios within a round are printed. Times of the simulated
+device are deterministic. The user's cache is neither read nor written.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ MODES = ("roots", "one-shot", "top-5", "autotune")
 
 
 def found_by(app: App, target: Target, options: argparse.Namespace, directory: Path) -> dict[str, ScheduledPipeline]:
-    """Return the schedule of each mode, and print what finding it took."""
+    """Return the schedule of each mode, and print its search time."""
     pipeline, params = app.configure({})
     given: tuple[Any, ...] = (pipeline, app.shapes(), target, params)
     where = _where(options)
     searched = {"samples": options.samples, "seed": options.seed, "reuse": False, "measure": where}
-    ways = {
+    modes = {
         "roots": lambda: schedule(*given, strategy="roots"),
         "one-shot": lambda: schedule(*given, **searched),
         "top-5": lambda: schedule(*given, top_k=5, **searched),
@@ -51,34 +51,35 @@ def found_by(app: App, target: Target, options: argparse.Namespace, directory: P
             database=directory / f"{app.name}.sqlite",
         ),
     }  # fmt: skip
-    found = {}
+    schedules = {}
     for mode in MODES:
         started = time.perf_counter()
-        found[mode] = ways[mode]()
+        schedules[mode] = modes[mode]()
         print(f"{app.name}, {mode}: found in {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)
-        describe(found[mode])
-    return found
+        describe(schedules[mode])
+    return schedules
 
 
-def describe(found: ScheduledPipeline) -> None:
-    """Print predicted beside measured times, where there are any."""
-    for t in found.trials.trials if found.trials else ():
+def describe(scheduled: ScheduledPipeline) -> None:
+    """Print predicted and measured times, if any."""
+    for t in scheduled.trials.trials if scheduled.trials else ():
         again = "" if t.again_s is None else f", again {t.again_s:.4g} s"
         print(f"  {t.origin}: predicted {t.predicted:.4g} s, {t.first_s:.4g} s{again} {t.problem}", file=sys.stderr)
-    if found.tuned is not None:
-        errors = [None if e is None else round(e, 2) for e in found.tuned.errors]
+    if scheduled.tuned is not None:
+        errors = [None if e is None else round(e, 2) for e in scheduled.tuned.errors]
         print(
-            f"  {found.tuned.measured} measured, model off by {errors}, {found.tuned.failures or 'none failed'}",
+            f"  {scheduled.tuned.measured} measured, model off by {errors}, "
+            f"{scheduled.tuned.failures or 'none failed'}",
             file=sys.stderr,
         )
 
 
 @dataclass(frozen=True)
 class Row:
-    """Times of an app's schedules, all taken in the same way.
+    """Times of an app's schedules, all measured in the same way.
 
     Attributes:
-        columns: Column of each mode's schedule in the rounds; modes that found the same schedule share one.
+        columns: Column of each mode's schedule in the rounds; modes with equal schedules share one.
         rounds: The times.
     """
 
@@ -86,12 +87,12 @@ class Row:
     rounds: Rounds
 
     def cells(self) -> list[str]:
-        """Return the median and the spread of each mode; no spread where times are the same each time."""
-        found = [self.rounds.median_and_spread(self.columns[mode]) for mode in MODES]
-        return [format_time(median) + (f" (±{spread / 2:.0%})" if spread else "") for median, spread in found]
+        """Return the median and, unless it is zero, the spread of each mode."""
+        times = [self.rounds.median_and_spread(self.columns[mode]) for mode in MODES]
+        return [format_time(median) + (f" (±{spread / 2:.0%})" if spread else "") for median, spread in times]
 
     def ratios(self) -> list[str]:
-        """Return each mode's time as a fraction of that of the mode before, with a 95 % interval."""
+        """Return each mode's time over that of the previous mode, with a 95 % interval."""
         return [self._ratio(one, other) for other, one in itertools.pairwise(MODES)]
 
     def _ratio(self, one: str, other: str) -> str:
@@ -103,11 +104,11 @@ class Row:
         return f"{one} / {other} {self.rounds.ratio(a, b):.3f}{interval}"
 
 
-def timed(found: Mapping[str, ScheduledPipeline], options: argparse.Namespace) -> Row:
-    """Time the schedules of all modes in turns, each distinct one once in a round, with cold inputs."""
-    first = found[MODES[0]]
+def timed(schedules: Mapping[str, ScheduledPipeline], options: argparse.Namespace) -> Row:
+    """Time the distinct schedules of all modes, interleaved, with cold inputs."""
+    first = schedules[MODES[0]]
     problem = Problem.of(first.bound, {name: value.item() for name, value in first.signature.defaults.items()})
-    texts = {mode: schedule_text(s.bound, s.schedule) for mode, s in found.items()}
+    texts = {mode: schedule_text(s.bound, s.schedule) for mode, s in schedules.items()}
     distinct = list(dict.fromkeys(texts.values()))
     jobs = [Job(problem, text, first.target) for text in distinct]
     rounds = Rounds(())
@@ -122,7 +123,7 @@ def _where(options: argparse.Namespace) -> str:
 
 
 def table(rows: Mapping[str, Row]) -> str:
-    """Return the times as a Markdown table, and below it what is how much faster than what."""
+    """Return the times as a Markdown table, followed by the ratios of the modes."""
     lines = ["| app | " + " | ".join(MODES) + " |", "|---|" + "---|" * len(MODES)]
     lines += [f"| {app} | " + " | ".join(row.cells()) + " |" for app, row in rows.items()]
     return "\n".join([*lines, "", *(f"{app}: {', '.join(row.ratios())}" for app, row in rows.items())])
@@ -137,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--iterations", type=int, default=5, help="batches of tuning (default 5)")
     parser.add_argument("--batch", type=int, default=20, help="schedules of a batch (default 20)")
     parser.add_argument("--rounds", type=int, default=31, help="runs of each schedule in a process (default 31)")
-    parser.add_argument("--processes", type=int, default=3, help="processes in which they are timed (default 3)")
+    parser.add_argument("--processes", type=int, default=3, help="processes that time the schedules (default 3)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     rows = {}

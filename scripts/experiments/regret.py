@@ -1,16 +1,15 @@
-"""What the search finds with the learned model and with the analytical one, at the same budget; prints Markdown.
+"""Compare searches by the learned and by the analytical model at the same budget; prints Markdown.
 
     python scripts/regret_table.py [--apps harris,unsharp] [--model WEIGHTS.safetensors] [--target h200] [--json FILE]
     python scripts/regret_table.py --target cpu --rounds 20
     python scripts/regret_table.py --held-out out/each  # of scripts/train.py 'hold_out=[each]' output=out/each
 
-Each search has the same settings and seed, and the same seconds if a limit is given. Of each the five schedules it
-ranks best are timed, on the simulated device for a GPU and through C on this machine's processor for a CPU; regret is
-what the best ranked one, or the best of the five, takes more than the fastest of all that were timed for the app. The
-apps must not be among those that the model was trained on; it says so if they are. ``--held-out`` takes another model
-for each app, one that was trained without it. With ``--mend`` schedules whose kernels spill registers are mended or
-left out before, as `autosched.schedule` does where no strategy is named. With ``--json``, apps that the file has are
-not searched again.
+All searches have the same settings and seed, and the same time limit if there is one. The five best-ranked schedules of
+each are timed: on the simulated device for a GPU, through C on this machine's processor for a CPU. Regret is the excess
+of the best-ranked schedule, or of the best of the five, over the fastest timed schedule of the app. Apps in the model's
+training data give a warning; ``--held-out`` loads, for each app, a model trained without it. ``--mend`` repairs or
+drops schedules that spill registers, like `autosched.schedule` without a strategy. With ``--json``, apps in the file
+are not searched again.
 """
 
 from __future__ import annotations
@@ -59,23 +58,23 @@ def simulated(bound: BoundPipeline, schedules: Sequence[Schedule], target: Targe
 
 
 def timed(app: App, bound: BoundPipeline, schedules: Sequence[Schedule], target: Target, rounds: int) -> list[float]:
-    """Return the least seconds of each schedule through C on this machine, all taken in turn."""
+    """Return the least seconds of each schedule through C on this machine, interleaved."""
     _, params = app.configure({})
     kernels = [ScheduledPipeline(bound, s, target, params).compile("cpu") for s in schedules]
     inputs = app.make_inputs()
-    found = [math.inf] * len(kernels)
-    for kernel in kernels:  # not counted: arrays are touched for the first time
+    least = [math.inf] * len(kernels)
+    for kernel in kernels:  # warm-up: first touch of the arrays
         kernel(inputs)
     for _ in range(rounds):
         for k, kernel in enumerate(kernels):
             started = time.perf_counter()
             kernel(inputs)
-            found[k] = min(found[k], time.perf_counter() - started)
-    return found
+            least[k] = min(least[k], time.perf_counter() - started)
+    return least
 
 
 def row_of(app: App, models: Mapping[str, CostModel], target: Target, options: argparse.Namespace) -> dict[str, Any]:
-    """Search with each model, time what they rank best, and return the figures of an app."""
+    """Search with each model, time the best-ranked schedules, and return the figures of an app."""
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes(), params)
     settings = SearchSettings(beam_size=options.beam, passes=options.passes)
@@ -96,12 +95,12 @@ def row_of(app: App, models: Mapping[str, CostModel], target: Target, options: a
         seconds = timed(app, bound, distinct, target, options.rounds)
     else:
         seconds = simulated(bound, distinct, target)
-    of = dict(zip(distinct, seconds, strict=True))
-    return row | {name: [of[s] for s in schedules] for name, schedules in found.items()}
+    seconds_by_schedule = dict(zip(distinct, seconds, strict=True))
+    return row | {name: [seconds_by_schedule[s] for s in schedules] for name, schedules in found.items()}
 
 
 def regrets(row: Mapping[str, Any], name: str) -> tuple[float, float]:
-    """Return the regret of the best ranked schedule and of the best of all that are tried."""
+    """Return the regret of the best-ranked schedule and of the best timed one."""
     fastest = min(min(row[n]) for n in ("roots", *MODELS))
     return row[name][0] / fastest - 1, min(row[name]) / fastest - 1
 
@@ -133,14 +132,14 @@ def table(rows: Sequence[Mapping[str, Any]], source: str) -> str:
 
 
 def check_unseen(model: LearnedModel, apps: Sequence[str]) -> None:
-    """Say so if an app may be among those that the weights were trained on."""
+    """Warn if an app is in the training data of the weights."""
     seen = {name for name in apps if get_app(name).family in model.provenance.apps}
     if seen:
         print(f"warning: {', '.join(sorted(seen))} are in the training data of {model.name}", file=sys.stderr)
 
 
 def model_for(app: str, target: Target, options: argparse.Namespace) -> LearnedModel:
-    """Return the learned model that the command line asks for, for an app."""
+    """Return the learned model of the command line for an app."""
     if options.held_out:
         return load_model(options.held_out / get_app(app).family / WEIGHTS_FILE, target)
     return load_model(options.model, target) if options.model else load_model(target)
@@ -150,16 +149,16 @@ def main() -> int:
     """Compare the models on the apps of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=APPS, help="names, separated by commas")
-    parser.add_argument("--model", help="file of weights; those shipped for the target when left out")
+    parser.add_argument("--model", help="file of weights (default: those shipped for the target)")
     parser.add_argument("--held-out", type=Path, help="folder with a folder of weights for each app")
     parser.add_argument("--target", default="h200")
     parser.add_argument("--beam", type=int, default=8, help="states expanded at each decision")
     parser.add_argument("--passes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, help="time limit of each search; none when left out")
+    parser.add_argument("--seconds", type=float, help="time limit of each search (default: none)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mend", action="store_true", help="leave out schedules that spill, or mend them, as modes do")
+    parser.add_argument("--mend", action="store_true", help="repair or drop schedules that spill, as the modes do")
     parser.add_argument("--rounds", type=int, default=10, help="runs of each schedule on a CPU")
-    parser.add_argument("--json", type=Path, help="where figures are kept")
+    parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
     names = options.apps.split(",")
     rows: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""What one choice of the search brings: suite apps searched without and with it.
+"""Ablation of one feature of the search: suite apps searched without and with it.
 
     python scripts/bench_choices.py streams [sgemm conv_layer ...] [--beam 8] [--passes 2] [--seconds 20]
     python scripts/bench_choices.py slides
@@ -10,23 +10,20 @@
     python scripts/bench_choices.py each_term
     python scripts/bench_choices.py all
 
-* ``streams``: reductions in steps (`autosched.search.refine.mainloop`)
-* ``slides``: blocks that walk a dimension, with windows that slide along it (`autosched.search.refine.sliding_window`)
-* ``joins``: outputs that read the same in one kernel (`autosched.search.rewrites.horizontal_fusion`); what spills is
-  mended on both sides
-* ``atomics``: updates that scatter, shared by threads (`autosched.search.rewrites.rfactor`)
-* ``shuffles``: sums of few points, shared by the lanes of a warp (`autosched.search.rewrites.warp_reductions`)
-* ``stores``: Funcs that blocks compute for themselves and store for other kernels
-  (`autosched.search.refine.materialise`)
-* ``each_term``: what threads compute for themselves once for each term of a reduction
-  (`autosched.search.space.compute_locations`)
-* ``mending``: other tiles for kernels that spill registers (`autosched.search.tune.spill_repair`)
-* ``all``: all of these but for joins and mending, and pieces of reductions (`autosched.search.rewrites.rfactor`), at
-  once
+* ``streams``: mainloops of reductions (`autosched.search.refine.mainloop`)
+* ``slides``: sliding windows with rolling buffers (`autosched.search.refine.sliding_window`)
+* ``joins``: horizontal fusion of outputs that share sources (`autosched.search.rewrites.horizontal_fusion`); with spill
+  repair on both sides
+* ``atomics``: scatter updates with atomic accumulation (`autosched.search.rewrites.rfactor`)
+* ``shuffles``: warp reductions (`autosched.search.rewrites.warp_reductions`)
+* ``stores``: materialised fused producers that other kernels read (`autosched.search.refine.materialise`)
+* ``each_term``: producers computed per reduction step (`autosched.search.space.compute_locations`)
+* ``mending``: spill repair, other tiles for kernels that spill registers (`autosched.search.tune.spill_repair`)
+* ``all``: all of these features except ``joins`` and ``mending``, and rfactor (`autosched.search.rewrites.rfactor`)
 
-Without names of apps, all of the suite; printed are those that the choice concerns. Times are microseconds: predicted
-by the cost model (the analytical one, or weights with --cost), and on the simulated device without noise. Seconds are
-those of the search and, where it is part of it, of mending.
+The apps are those given, or the whole suite; apps that the feature cannot affect are not printed. Times are
+microseconds: predicted by the cost model (the analytical one, or weights with --cost), and on the simulated device
+without noise. Seconds are those of the search and of spill repair, if it is part of the search.
 """
 
 from __future__ import annotations
@@ -59,15 +56,15 @@ from autosched.target import Target, get_target
 
 CHOICES = ("streams", "slides", "joins", "mending", "atomics", "shuffles", "stores", "each_term", "all")
 ALL = ("splits", "atomics", "shuffles", "streams", "slides", "stores", "each_term")
-"""Choices that a search by itself takes."""
+"""Features that ``all`` switches together."""
 
 
 def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
-    """Return whether a choice may change anything for a pipeline, as far as can be told before."""
+    """Return whether a feature can affect a pipeline, by a conservative check before the search."""
     if choice == "streams":
         return bool(list(mainloop_sites(bound, schedule_roots(bound, target))))
     if choice == "atomics":
-        return any(s.atomic for view in rfactor_rewrites(bound, target, atomics="all") for s in view.rfactors)
+        return any(s.atomic for rewritten in rfactor_rewrites(bound, target, atomics="all") for s in rewritten.rfactors)
     if choice == "stores":
         return any(f.is_pure and len(f.consumers) + f.is_output > 1 for f in bound.funcs.values())
     if choice == "slides":
@@ -85,48 +82,50 @@ def concerned(choice: str, bound: BoundPipeline, target: Target) -> bool:
 def searched(
     bound: BoundPipeline, target: Target, model: CostModel, settings: SearchSettings, seconds: float, *, mend: bool
 ) -> tuple[RankedSchedule, float]:
-    """Return the best schedule with its predicted time, and the seconds that it took to find."""
+    """Return the best schedule with its predicted time, and the search seconds."""
     started = time.process_time()
-    found = Beam(settings).search(bound, target, cost=model, seconds=seconds)
-    best = found.ranked[0]
+    result = Beam(settings).search(bound, target, cost=model, seconds=seconds)
+    best = result.ranked[0]
     if mend:
         table = SpillTable(bound, target)
-        best = without_spills(with_repaired(found.ranked, table), table).kept[0]
+        best = without_spills(with_repaired(result.ranked, table), table).kept[0]
     return best, time.process_time() - started
 
 
 def described(bound: BoundPipeline, schedule: Schedule) -> str:
-    """Return what a schedule computes together or in steps, and what its threads share."""
-    together = [f"{len(j.funcs)} together" for j in schedule.fusions]
+    """Return the features that a schedule uses: fusions, mainloops, atomic updates, warp reductions and others."""
+    fused = [f"{len(j.funcs)} fused horizontally" for j in schedule.fusions]
     hosts = [
-        f"{k.mainloop_at.host} {'walks' if k.is_sliding_window else 'in steps'}{' ahead' if k.double_buffered else ''}"
-        for k in schedule.kernels if k.mainloop_at is not None
-    ]  # fmt: skip
-    shared = [f"{s.func} shared" for s in schedule.rfactors if s.atomic]
-    view = apply_rewrites(bound, schedule)
+        f"{k.mainloop_at.host} {'sliding window' if k.is_sliding_window else 'mainloop'}"
+        + (" double-buffered" if k.double_buffered else "")
+        for k in schedule.kernels
+        if k.mainloop_at is not None
+    ]
+    atomic = [f"{s.func} atomic" for s in schedule.rfactors if s.atomic]
+    rewritten = apply_rewrites(bound, schedule)
     lanes = [
-        f"{t.stage.func} by {n} lanes"
+        f"{t.stage.func} warp reduction of {n} lanes"
         for k in schedule.kernels
         for t in k.tilings()
-        if t.stage.func in view.funcs and (n := warp_lane_count(view, t)) > 1
+        if t.stage.func in rewritten.funcs and (n := warp_lane_count(rewritten, t)) > 1
     ]
-    stored = [f"{m.func} stored" for k in schedule.kernels for m in k.fused if m.materialised]
-    terms = [f"{m.func} for each term" for k in schedule.kernels for m in k.fused if k.is_per_reduction_step(m)]
-    return ", ".join((*together, *hosts, *shared, *lanes, *stored, *terms)) or "-"
+    materialised = [f"{m.func} materialised" for k in schedule.kernels for m in k.fused if m.materialised]
+    per_step = [f"{m.func} per reduction step" for k in schedule.kernels for m in k.fused if k.is_per_reduction_step(m)]
+    return ", ".join((*fused, *hosts, *atomic, *lanes, *materialised, *per_step)) or "-"
 
 
 def _chosen(settings: SearchSettings, choice: str, on: bool) -> SearchSettings:
-    """Return settings without or with a choice."""
+    """Return settings with a feature off or on."""
     if choice == "mending":
         return settings
     values: dict[str, Any] = dict.fromkeys(ALL if choice == "all" else (choice,), on)
-    if "atomics" in values:  # all of them are not for everybody
+    if "atomics" in values:  # inexact atomics only on explicit request
         values["atomics"] = "none" if not on else "all" if choice == "atomics" else "exact"
     return replace(settings, **values)
 
 
 def row(choice: str, name: str, target: Target, model: CostModel, settings: SearchSettings, seconds: float) -> str:
-    """Return a line of the table, empty if the choice does not concern the app."""
+    """Return a line of the table, empty if the feature cannot affect the app."""
     app = get_app(name)
     bound = bind(app.build(), app.shapes(app.default_sizes))
     if not concerned(choice, bound, target):

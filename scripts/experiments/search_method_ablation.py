@@ -1,13 +1,13 @@
-"""What parts of the search's method are worth in times of what it finds, not in predictions alone; prints Markdown.
+"""Ablation of the search method by times of the schedules found, not by predictions alone; prints Markdown.
 
     OMP_NUM_THREADS=1 python scripts/ablation.py --target cpu [--apps unsharp,harris] [--rounds 15] [--json FILE]
     python scripts/ablation.py --target h200
 
-The variants are those of ``scripts/bench_search.py --ablation``: the paper's settings with sampling, freezing, all but
-one of the passes or one of the two phases left out, and what goes beyond them. All minimise the analytical model. What
-they find for a CPU is timed through C on this machine's processor, all schedules of an app in turns, and each result
-compared with the baseline's; for a GPU it is run on the simulated device. The last line is each variant's time over
-that of the paper's settings, in geometric mean over the apps.
+The variants are those of ``scripts/bench_search.py --ablation``: the paper's settings, the same without sampling,
+without freezing, with one pass or with one phase, and our extended settings. All minimise the analytical model. CPU
+schedules are timed through C on this machine's processor, interleaved for each app, and results are compared with the
+baseline's. GPU schedules run on the simulated device. The last lines are each variant's times over those of the first
+variant, in geometric mean over the apps.
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ BASELINE = "roots"
 
 
 def row_of(name: str, target: Target, variants: Sequence[str], rounds: int, seed: int) -> dict[str, Any]:
-    """Search an app in each variant and return predicted times, times of what was found, and times of the searches."""
+    """Search an app in each variant; return predicted times, run times, and search times."""
     app = get_app(name)
     pipeline, params = app.configure({})
     bound = bind(pipeline, app.shapes(), params)
-    found: dict[str, Schedule] = {BASELINE: schedule_roots(bound, target)}
+    schedules: dict[str, Schedule] = {BASELINE: schedule_roots(bound, target)}
     row: dict[str, Any] = {"app": name, "predicted": {}, "search": {}}
     for variant in variants:
         started = time.process_time()
         result = Beam(SETTINGS[variant]).search(bound, target, seed=seed)
         row["search"][variant] = time.process_time() - started
         row["predicted"][variant] = result.ranked[0].seconds
-        found[variant] = result.best
-    distinct = list(dict.fromkeys(found.values()))
+        schedules[variant] = result.best
+    distinct = list(dict.fromkeys(schedules.values()))
     if target.kind == "cpu":
         scheduled = [ScheduledPipeline(bound, s, target, params) for s in distinct]
         seconds = np.median(timed(scheduled, app.make_inputs(), rounds, app.tolerance), axis=0).tolist()
     else:
         seconds = [simulate(bound, s, target).seconds for s in distinct]
-    of = dict(zip(distinct, seconds, strict=True))
-    return row | {"seconds": {variant: of[schedule] for variant, schedule in found.items()}}
+    seconds_by_schedule = dict(zip(distinct, seconds, strict=True))
+    return row | {"seconds": {variant: seconds_by_schedule[schedule] for variant, schedule in schedules.items()}}
 
 
 def over_the_first(rows: Sequence[dict[str, Any]], variants: Sequence[str], what: str) -> list[float]:
-    """Return for each variant how many times as long as with the first one, in geometric mean over the apps."""
+    """Return each variant's time over the first variant's, in geometric mean over the apps."""
     return [statistics.geometric_mean(row[what][v] / row[what][variants[0]] for row in rows) for v in variants]
 
 
 def table(rows: Sequence[dict[str, Any]], variants: Sequence[str], source: str) -> str:
-    """Return times in milliseconds, with what was predicted in brackets, as a table that names their source."""
+    """Return times in milliseconds, with predictions in brackets, as a table that names their source."""
     lines = [
-        f"Labels: {source}; milliseconds, predicted ones in brackets", "",
+        f"Labels: {source}; milliseconds, predictions in brackets", "",
         f"| app | {BASELINE} | " + " | ".join(variants) + " |",
         "|---" * (len(variants) + 2) + "|",
     ]  # fmt: skip
@@ -93,7 +93,7 @@ def main() -> int:
     parser.add_argument("--target", default="cpu")
     parser.add_argument("--rounds", type=int, default=15, help="runs of each schedule on a CPU")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
     variants = options.variants.split(",")
     unknown = set(variants) - set(SETTINGS)

@@ -1,8 +1,8 @@
-"""What the simulated GPU makes of an app's schedules, kernel by kernel, beside the analytical model's prediction.
+"""Simulated times of an app's schedules, kernel by kernel, with the analytical model's predictions.
 
     python scripts/simulate.py harris [--strategy roots,sioutas,beam] [--target h200] [--random 5] [--seed 0]
-    python scripts/simulate.py local_laplacian --random 20 --speed     # kernels a second, and where the time goes
-    python scripts/simulate.py harris --random 3 --strategy '' --sass  # counts beside those of the machine code
+    python scripts/simulate.py local_laplacian --random 20 --speed     # kernels a second, and time by step
+    python scripts/simulate.py harris --random 3 --strategy '' --sass  # counts against machine code
 
 Times are in microseconds and include no noise. Columns: the kernel's time, the analytical model's, and the longest
 part; resident blocks and waves; registers and spilled bytes; sectors a load request; shares of loaded sectors that miss
@@ -49,7 +49,7 @@ STEPS = ("lower", "print", "NVRTC", "count", "time")
 
 
 def schedules(bound: BoundPipeline, target: Target, options: argparse.Namespace) -> Iterator[tuple[str, Schedule]]:
-    """Yield what to simulate, with a label."""
+    """Yield the schedules to simulate, with labels."""
     for name in options.strategy.split(",") if options.strategy else ():
         yield name, STRATEGIES[name].search(bound, target, seconds=options.seconds, seed=options.seed).best
     if options.random:
@@ -105,12 +105,12 @@ def print_table(label: str, found: Simulated, predicted: Sequence[float]) -> Non
 
 @dataclass
 class Speed:
-    """How fast schedules are simulated.
+    """Speed of the simulation.
 
     Attributes:
-        seconds: Time of each part, for all schedules.
-        kernels: Kernels simulated.
-        counted: Those of them whose text was a new one, so that they were counted.
+        seconds: Time of each step, for all schedules.
+        kernels: Number of simulated kernels.
+        counted: Number of kernels with a new text, which had to be counted.
     """
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STEPS, 0.0))
@@ -118,7 +118,7 @@ class Speed:
     counted: int = 0
 
     def add(self, bound: BoundPipeline, schedule: Schedule, target: Target) -> None:
-        """Simulate a schedule step by step; kernels counted or compiled before take next to no time."""
+        """Simulate a schedule step by step; cached counts and compilations take almost no time."""
         marks = [time.perf_counter()]
 
         def mark() -> None:
@@ -155,7 +155,7 @@ class Speed:
 def print_sass(label: str, bound: BoundPipeline, schedule: Schedule, target: Target, nvdisasm: str) -> None:
     """Print the counted instructions and sectors of each kernel over those of its machine code.
 
-    The count is a mean over all blocks, borders included; machine code is executed for one block of the interior.
+    The count is a mean over all blocks, boundary blocks included; machine code is executed for one interior block.
     """
     program = lower(bound, schedule)
     scalars = default_scalars(program)
@@ -186,15 +186,15 @@ def print_sass(label: str, bound: BoundPipeline, schedule: Schedule, target: Tar
 
 
 def main() -> int:
-    """Print the tables that the command line asks for."""
+    """Print the tables of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("app", help="name of an app of the suite")
-    parser.add_argument("--strategy", default="roots,sioutas,beam", help="how to schedule, separated by commas; or ''")
+    parser.add_argument("--strategy", default="roots,sioutas,beam", help="strategies, separated by commas; or ''")
     parser.add_argument("--target", default="h200", help="the GPU to simulate")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
-    parser.add_argument("--random", type=int, default=0, help="how many random legal schedules besides")
-    parser.add_argument("--seed", type=int, default=0, help="of searches and random schedules")
-    parser.add_argument("--speed", action="store_true", help="print how fast the simulation is instead")
+    parser.add_argument("--random", type=int, default=0, help="number of additional random legal schedules")
+    parser.add_argument("--seed", type=int, default=0, help="seed of searches and random schedules")
+    parser.add_argument("--speed", action="store_true", help="print the speed of the simulation instead")
     parser.add_argument("--sass", action="store_true", help="compare counts with executed machine code instead")
     options = parser.parse_args()
     try:

@@ -1,16 +1,15 @@
-"""Predicted times of the schedules that each strategy finds, and real ones on this machine's CPU; prints tables.
+"""Compare strategies by predicted times, and by measured times on this machine's CPU; prints tables.
 
     python scripts/compare_strategies.py [--apps harris,unsharp] [--target h200] [--seconds 30] [--json FILE]
     python scripts/compare_strategies.py --target cpu --run [--rounds 10] [--scale 0.5]
 
-Predictions are those of the analytical model for the target, which searches minimise, too, unless ``--cost`` names
-another model: ``learned``, or a file of weights. With ``--run`` the schedules are compiled through C, and
-each result is compared with the first one's, bit for bit, or within 1e-5 of the largest value where a schedule adds
-floats in another order (reductions in pieces). Every round calls all schedules in turn. Printed are the
-medians of their times, and how many times as long as the beam search's schedule the best other one takes: the median of
-the ratios within a round, and half the difference of their quartiles. With OMP_NUM_THREADS=1 it is the processor's time
-that is taken, which is steadier where other processes are busy. ``--scale`` is for apps whose arrays do not fit into
-memory for all schedules at once.
+Predictions are by the analytical model for the target. Searches minimise it, too, unless ``--cost`` names another
+model: ``learned``, or a file of weights. With ``--run`` the schedules are compiled through C. Each result is compared
+with the first, bit for bit, or within 1e-5 of the largest value where a schedule adds floats in another order
+(rfactor). Every round calls all schedules once. Printed are the median times, and the ratio of the best other strategy
+to the beam search: the median within a round, and half the interquartile range. With OMP_NUM_THREADS=1 times are
+processor times, which vary less on a busy machine. ``--scale`` shrinks apps whose arrays do not fit into memory for all
+schedules at once.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ from autosched.target import Target, get_target
 
 
 def predicted(bound: BoundPipeline, schedule: Schedule, target: Target) -> float:
-    """Return the analytical model's seconds for a schedule, its kernels costed one by one."""
+    """Return the analytical model's seconds for a schedule, as a sum over its kernels."""
     featurizer, model = Featurizer(apply_rewrites(bound, schedule), target), analytical_model(target)
     return sum(evaluated(featurizer, kernel).seconds(model) for kernel in schedule.kernels)
 
 
 def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: int, tolerance: Tolerance) -> Any:
-    """Return the seconds of each schedule through C, ``float64[rounds, schedules]``; each round calls all in turn."""
+    """Return the seconds of each schedule through C, ``float64[rounds, schedules]``, interleaved."""
     clock = time.thread_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
     kernels = [s.compile("cpu") for s in scheduled]
     expected = _arrays(kernels[0](inputs))
     out = [np.empty_like(a) for a in expected]
-    # Lanes beside whole vectors have elementary functions of one number, which round differently.
+    # Remainder lanes use scalar elementary functions, which round differently from the vector ones.
     exactly = not any(s.schedule.rfactors or vector_math(called_scalar_functions(s.source("cpu"))) for s in scheduled)
     for kernel in kernels:
         kernel(inputs, out=out)
@@ -76,10 +75,10 @@ def _agree(a: Any, b: Any, tolerance: Tolerance | None) -> bool:
 
 
 def behind(names: list[str], times: Any) -> tuple[float, float]:
-    """Return how many times as long as the beam search's schedule the best other one takes, and how sure that is.
+    """Return the ratio of the best other strategy's time to the beam search's, and its spread.
 
-    That is the median of the ratios within a round, whose calls other processes disturb alike, and half the difference
-    of their quartiles.
+    The ratio is the median within a round, whose calls share the machine's noise; the spread is half the interquartile
+    range.
     """
     if "beam" not in names or len(names) < 2:
         return math.nan, math.nan
@@ -94,17 +93,17 @@ def _arrays(result: Any) -> tuple[Any, ...]:
 
 
 def main() -> int:
-    """Compare the strategies the command line names."""
+    """Compare the strategies of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=",".join(load_apps()), help="names, separated by commas")
     parser.add_argument("--strategies", default="roots,sioutas,beam", help="names, separated by commas")
-    parser.add_argument("--target", default="h200", help="what to schedule for")
+    parser.add_argument("--target", default="h200", help="device to schedule for")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
-    parser.add_argument("--cost", default=ANALYTICAL, help="what the beam search minimises")
+    parser.add_argument("--cost", default=ANALYTICAL, help="cost model of the beam search")
     parser.add_argument("--run", action="store_true", help="time the schedules on this machine's CPU")
-    parser.add_argument("--rounds", type=int, default=10, help="calls of each, in turn")
-    parser.add_argument("--scale", type=float, default=1, help="extents over those of the papers, in each dimension")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--rounds", type=int, default=10, help="interleaved calls of each schedule")
+    parser.add_argument("--scale", type=float, default=1, help="factor on the papers' extents, in each dimension")
+    parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
     names = options.strategies.split(",")
     target = get_target(options.target)

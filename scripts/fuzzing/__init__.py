@@ -1,4 +1,4 @@
-"""Random programs of the language, under random and searched schedules, judged by all witnesses.
+"""Random programs of the language, checked under random and searched schedules on all backends.
 
-A program is Python text, so that one that fails is shrunk by rewriting its syntax tree and printed as a script.
+A program is Python text, so that a failing one can be shrunk through its syntax tree and printed as a script.
 """

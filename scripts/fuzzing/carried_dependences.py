@@ -1,4 +1,4 @@
-"""Programs with carried dependences: scans along diagonals, programs over rows, permutations that fill a Func."""
+"""Programs with carried dependences: diagonal scans, programs over rows, permutations that fill a Func."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def diagonal_scan(w: Writer) -> list[Source]:
     for _ in range(w.pick((1, 1, 2))):
         _scan_update(w, name, dtype, image, h, width)
     w.output(name, ((0, h), (0, width)), (y, x))
-    found = [source(w, name, (y, x))]
-    return found if w.chance(60) else [*found, _reader(w, name, h, width)]
+    sources = [source(w, name, (y, x))]
+    return sources if w.chance(60) else [*sources, _reader(w, name, h, width)]
 
 
 def _scan_update(w: Writer, name: str, dtype: str, image: Source, h: int, width: int) -> None:
@@ -68,7 +68,7 @@ def long_scan(w: Writer) -> list[Source]:
 
 
 def row_program(w: Writer) -> list[Source]:
-    """A scan over rows that is pure in columns and reads moved columns of the row before."""
+    """A scan over rows that is pure in columns and reads shifted columns of the previous row."""
     h, width = w.pick((2, 4, 9, 1)), w.pick((5, 13, 16, 1, 3))
     image = input_source(w, w.pick(("float32", "int32", "float64")), (h, width))
     w.variables("y", "x")
@@ -87,7 +87,7 @@ def row_program(w: Writer) -> list[Source]:
 
 
 def filled_undef(w: Writer) -> list[Source]:
-    """A Func without values, each of which is written by a permutation of loops, and then read."""
+    """An undefined Func whose points are all written by a permutation of loops, and a reader."""
     rows, columns = w.integer(1, 5), w.integer(1, 6)
     n = rows * columns
     image = input_source(w, w.pick(("float32", "uint8", "int64")), (n,))
@@ -102,7 +102,7 @@ def filled_undef(w: Writer) -> list[Source]:
 
 
 def data_scan(w: Writer) -> list[Source]:
-    """A scan whose value is any expression of what was before."""
+    """A scan whose value is a random expression of earlier values."""
     h, width = w.pick((3, 6)), w.pick((5, 12, 16))
     input_source(w, None, (h, width))
     w.variables("y", "x")

@@ -1,4 +1,4 @@
-"""Judges one program: built, bound, interpreted, and run under its trials."""
+"""Check of one program: build, bind, interpret, and run its trials."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fuzzing.trials import Trial, find_schedule
 from fuzzing.witnesses import Arrays, Disagreement, check_schedule, interpreted
 
 MOST_POINTS = 40_000
-"""Evaluations of a program; larger ones are not run."""
+"""Most evaluations of a program; larger programs are not run."""
 RIGHT, REFUSED, TOO_LARGE = "right", "refused", "too large"
 WRONG, CRASHED, REFUSED_LEGAL, REFUSED_LATE = "wrong", "crashed", "refused though legal", "refused after binding"
 HUNG, DIED = "hung", "died"
@@ -28,14 +28,14 @@ FAILURES = (WRONG, CRASHED, REFUSED_LEGAL, REFUSED_LATE, HUNG, DIED)
 
 @dataclass(frozen=True)
 class Failure:
-    """What is wrong with a program.
+    """A failure of a program.
 
     Attributes:
         kind: One of `FAILURES`.
         message: The exception or the difference.
-        place: Function in which the exception was raised; empty for a difference.
-        trial: The trial, None where it fails before any.
-        schedule: JSON form of the schedule, if there was one.
+        place: Function that raised the exception; empty for a difference.
+        trial: The trial, None if the program fails before any.
+        schedule: JSON form of the schedule, if any.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class Failure:
 
     @property
     def signature(self) -> tuple[str, ...]:
-        """What two programs have in common that fail in the same way."""
+        """Key that is equal for failures of the same kind."""
         where = (self.trial.target, self.trial.scheduler) if self.trial else ()
         what = "" if self.kind == WRONG else self.message.partition(":")[0]
         return (self.kind, what, self.place, *where)
@@ -54,13 +54,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a program.
+    """Result of a program.
 
     Attributes:
         verdict: ``right``, ``refused``, ``too large``, or the kind of its first failure.
-        reason: Why it was refused.
-        failures: What is wrong with it.
-        seconds: Time of each trial, and of everything before them as ``reference``.
+        reason: Reason of a refusal.
+        failures: Its failures.
+        seconds: Time of each trial, and of the preceding steps as ``reference``.
     """
 
     verdict: str
@@ -70,11 +70,11 @@ class Outcome:
 
 
 def check_program(program: Program, trials: Sequence[Trial], *, legal: bool = False) -> Outcome:
-    """Judge a program.
+    """Check a program.
 
     Args:
         program: The program.
-        trials: The schedules that are tried.
+        trials: Trials of schedules.
         legal: Whether a refusal is a failure.
     """
     started = time.perf_counter()
@@ -93,13 +93,13 @@ def check_program(program: Program, trials: Sequence[Trial], *, legal: bool = Fa
     except Exception as error:
         return _failed(_failure(error, None))
     seconds = {"reference": time.perf_counter() - started}
-    found = []
+    results: list[Failure] = []
     for trial in trials:
         begun = time.perf_counter()
         failure = _tried(built, bound, trial, expected)
-        found += [failure] if failure else []
+        results += [failure] if failure else []
         seconds[str(trial)] = time.perf_counter() - begun
-    return Outcome(found[0].kind if found else RIGHT, failures=tuple(found), seconds=seconds)
+    return Outcome(results[0].kind if results else RIGHT, failures=tuple(results), seconds=seconds)
 
 
 def _tried(built: Built, bound: BoundPipeline, trial: Trial, expected: Arrays) -> Failure | None:
@@ -126,12 +126,12 @@ def _failure(error: Exception, trial: Trial | None, schedule: str = "") -> Failu
 
 
 def place_of(error: BaseException) -> str:
-    """Return the module and function in which an exception was raised."""
+    """Return the module and function that raised an exception."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "fuzzing" not in f.filename]
     frame = frames[-1] if frames else traceback.extract_tb(error.__traceback__)[-1]
     return f"{os.path.basename(frame.filename)}:{frame.name}"
 
 
 def points(bound: BoundPipeline) -> int:
-    """Return how many evaluations computing every Func once takes."""
+    """Return the number of evaluations that compute every Func once."""
     return sum(prod(d.extent for d in stage.loops) for func in bound.funcs.values() for stage in func.stages)

@@ -1,4 +1,4 @@
-"""Programs at corners of the language: far reads of outputs, selects of coordinates, empty domains, widths, NaN."""
+"""Programs at corner cases: far reads of outputs, selects of coordinates, empty domains, widths, NaN."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAR = (
     "au.select(x < 2 * y, 2 * y, x)",
     "au.abs(x - y) // 2", "au.select(x % 2 == 0, x // 2, y)", "au.min(x, y)", "(x // 4 + y) % 7",
 )  # fmt: skip
-"""Indices, of which many take all values of a range only together."""
+"""Indices; many cover all values of a range only in combination."""
 EXTENTS = ((7, 1), (26, 3), (13, 4), (5, 9), (16, 16), (1, 1), (20, 2))
 NAN_VALUES = (
     "au.min({a}, {b})", "au.max({a}, {b})", "0.0 - {a}", "-{a}", "{a} - {a}", "au.clamp({a}, -1.0, 1.0)", "{a} / {b}",
@@ -36,16 +36,16 @@ NAN_VALUES = (
 
 
 def far_reads(w: Writer) -> list[Source]:
-    """An output that others read at far, fixed and diagonal points; often it holds what they read and no more."""
+    """An output that further Funcs read at far, fixed and diagonal points; it often has just the points they read."""
     image = input_source(w, w.pick(("float32", "uint8", "int32", "float64")), (w.pick((8, 5, 16, 1, 20)),))
     y, x = w.variables("y", "x")
     f = w.func()
     w.add(f"{f}[x] = {w.pick((f'{image.name}[x] * 3', f'{image.name}[x - 1] + {image.name}[x + 1]'))}")
-    found = [source(w, f, (x,))]
+    sources = [source(w, f, (x,))]
     largest = 0
     for _ in range(w.pick((1, 1, 1, 2))):
         g, index, (a, b) = w.func(), w.pick(FAR), w.pick(EXTENTS)
-        read = w.pick(found).name if w.chance(30) else f
+        read = w.pick(sources).name if w.chance(30) else f
         w.add(f"{g}[x, y] = {read}[{index}] {w.pick(('+ 1', '+ 1', '- 2', f'+ {read}[0]', f'* {read}[x]'))}")
         w.output(g, ((0, a), (0, b)), (x, y))
         largest = max(largest, largest_index(index, a, b))
@@ -53,9 +53,9 @@ def far_reads(w: Writer) -> list[Source]:
             h = w.func()
             w.add(f"{h}[x] = {f}[{w.pick(('x // 4', '2 * x', '5 - x', 'x'))}] - 2")
             w.output(h, ((0, w.pick((1, 9, 20))),), (x,))
-            found.append(source(w, h, (x,)))
+            sources.append(source(w, h, (x,)))
     w.output(f, ((0, largest + 1 if w.chance(60) else w.pick((7, 1, 20, 33))),), (x,))
-    return found
+    return sources
 
 
 def largest_index(text: str, a: int, b: int) -> int:
@@ -66,7 +66,7 @@ def largest_index(text: str, a: int, b: int) -> int:
 
 
 def far_rows(w: Writer) -> list[Source]:
-    """An output of two dimensions that others read in other rows and columns."""
+    """A two-dimensional output that further Funcs read in other rows and columns."""
     input_source(w, "float32", (w.pick((8, 5, 16)), w.pick((8, 16, 20))))
     w.variables("y", "x")
     first = stencil(w)
@@ -94,7 +94,7 @@ def selected_indices(w: Writer) -> list[Source]:
 
 
 def empty_domains(w: Writer) -> list[Source]:
-    """Inputs, outputs and reductions with no point, or one."""
+    """Inputs, outputs and reductions with zero points or one."""
     shape = w.pick(((0,), (0, 3), (3, 0), (1,), (1, 1), (2, 0, 3), ()))
     a = w.input(w.pick(("float32", "int32", "uint8")), shape)
     w.variables(*a.dims)
@@ -123,7 +123,7 @@ def empty_domains(w: Writer) -> list[Source]:
 
 
 def mixed_widths(w: Writer) -> list[Source]:
-    """Operands of every pair of types, and coordinates, shapes and literals that meet each of them."""
+    """Operands of every pair of types, mixed with coordinates, shapes and literals."""
     for _ in range(2):
         input_source(w, w.pick(TYPES), (w.pick((5, 8, 16)),))
     if w.chance(50):
@@ -143,7 +143,7 @@ def mixed_widths(w: Writer) -> list[Source]:
 
 
 def weak_coordinates(w: Writer) -> list[Source]:
-    """Coordinates that meet bytes and wide integers, in indices and in values."""
+    """Coordinates combined with bytes and wide integers, in indices and in values."""
     image = input_source(w, w.pick(("float32", "int32", "uint8")), (w.pick((40, 300, 17)),))
     small = input_source(w, w.pick(("uint8", "int8", "uint16", "int32", "uint32", "bool", "int64")), (20,))
     a = small.name
@@ -172,7 +172,7 @@ def weak_coordinates(w: Writer) -> list[Source]:
 
 
 def not_a_number(w: Writer) -> list[Source]:
-    """NaN, infinities and signed zeros through comparisons, conversions, extrema and their places."""
+    """NaN, infinities and signed zeros in comparisons, conversions, extrema and argument reductions."""
     dtype = w.pick(("float32", "float32", "float64", "float16"))
     shape = (w.pick((3, 8)), w.pick((5, 16, 17)))
     a, b = input_source(w, dtype, shape), input_source(w, w.pick((dtype, "uint8")), shape)

@@ -27,14 +27,14 @@ LOGICAL = ("{} & {}", "{} | {}", "{} ^ {}")
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may use.
+    """Scope of an expression.
 
     Attributes:
-        writer: Decisions and the program so far.
-        coords: Text of the point at which it stands.
-        sources: Funcs and Inputs that may be read; those of the writer if None.
-        values: Texts of further values.
-        moves: Whether reads may be moved, resampled or guided by data.
+        writer: Random decisions and the program so far.
+        coords: Text of the expression's point.
+        sources: Readable Funcs and Inputs; those of the writer if None.
+        values: Texts of additional values.
+        moves: Whether reads may be shifted, resampled or data-dependent.
     """
 
     writer: Writer
@@ -44,7 +44,7 @@ class Scope:
     moves: bool = True
 
     def also(self, *values: str) -> Scope:
-        """Return a scope with further values."""
+        """Return a scope with additional values."""
         return replace(self, values=(*self.values, *values))
 
 
@@ -77,7 +77,7 @@ def leaf(s: Scope) -> str:
 
 
 def expression(s: Scope, depth: int) -> str:
-    """Return a random expression of any type; operands of every pair of types meet."""
+    """Return a random expression of any type, with operands of every pair of types."""
     w = s.writer
     if depth == 0 or w.chance(12):
         return leaf(s)
@@ -90,7 +90,7 @@ def expression(s: Scope, depth: int) -> str:
     if kind in (2, 3):
         return _unary(s, expression(s, depth - 1))
     x, y = expression(s, depth - 1), expression(s, depth - 1) if w.chance(75) else w.pick(SHORT)
-    if w.dtype(x) is None and w.dtype(y) is None:  # Python's own arithmetic, of which the language sees the result
+    if w.dtype(x) is None and w.dtype(y) is None:  # Python arithmetic, evaluated before the language
         return x
     form = w.pick(BITWISE) if kind == 4 else w.pick(BINARY)
     tries = [form.format(_part(x), _part(y))]
@@ -108,27 +108,27 @@ def condition(s: Scope, depth: int) -> str:
         return w.pick(LOGICAL).format(f"({condition(s, depth - 1)})", f"({condition(s, depth - 1)})")
     x, y = expression(s, max(depth - 1, 0)), w.pick(SHORT) if w.chance(50) else leaf(s)
     fallback = f'au.cast("float32", {x}) < 1.0'
-    found = _first_accepted(s, [w.pick(COMPARISONS).format(_part(x), _part(y)), fallback])
-    return found if w.dtype(found) is not None else fallback
+    comparison = _first_accepted(s, [w.pick(COMPARISONS).format(_part(x), _part(y)), fallback])
+    return comparison if w.dtype(comparison) is not None else fallback
 
 
 def strong(s: Scope, depth: int, dtype: str | None = None) -> str:
-    """Return an expression of a certain type, drawn if none is given."""
+    """Return an expression of a given or random type."""
     return f'au.cast("{dtype or s.writer.pick(TYPES)}", {expression(s, depth)})'
 
 
 def _unary(s: Scope, x: str) -> str:
     w = s.writer
-    found = w.dtype(x)
-    if found is None:
+    dtype = w.dtype(x)
+    if dtype is None:
         return x
-    special = FLOAT_UNARY if found.is_float else INTEGER_UNARY
+    special = FLOAT_UNARY if dtype.is_float else INTEGER_UNARY
     form = w.pick((*UNARY, *special, *special))
     return _first_accepted(s, [form.format(*[_part(x)] * form.count("{}")), x])
 
 
 def _first_accepted(s: Scope, texts: Sequence[str]) -> str:
-    """Return the first of the texts that the language accepts; the last is accepted without a trial."""
+    """Return the first of the texts that the language accepts; the last one is not checked."""
     for text in texts[:-1]:
         try:
             s.writer.value(text)
@@ -145,7 +145,7 @@ def _part(text: str) -> str:
 
 
 def _closed(text: str) -> bool:
-    """Whether a text that ends with a bracket is one call or read."""
+    """Whether a text that ends with a bracket is a single call or read."""
     depth = 0
     for k, c in enumerate(text):
         depth += (c in "([") - (c in ")]")

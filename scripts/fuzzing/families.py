@@ -31,9 +31,9 @@ class Family:
     """A class of programs.
 
     Attributes:
-        write: Writes one of them, outputs included.
-        weight: How often it is drawn.
-        legal: Whether every program of it must be accepted.
+        write: Writes a program of the class, with outputs.
+        weight: Relative frequency.
+        legal: Whether every program of the class must be accepted.
     """
 
     write: Callable[[Writer], object]
@@ -42,7 +42,7 @@ class Family:
 
 
 def mixture(*stages: Stage, least: int = 1, most: int = 5) -> Callable[[Writer], object]:
-    """Return a writer of programs whose Funcs are drawn from some kinds of stages."""
+    """Return a writer of programs with random Funcs of some kinds of stages."""
 
     def write(w: Writer) -> None:
         for _ in range(w.pick((1, 1, 2))):
@@ -58,7 +58,7 @@ def mixture(*stages: Stage, least: int = 1, most: int = 5) -> Callable[[Writer],
 
 
 def chain(w: Writer) -> None:
-    """Ten to forty Funcs in a row."""
+    """A chain of ten to forty Funcs."""
     input_source(w, w.pick(("float32", "int32", "uint8")), (w.pick((5, 16)),))
     (x,) = w.variables("x")
     last = w.sources[-1].name
@@ -107,12 +107,12 @@ def draw_family(number: int) -> str:
 
 
 def write_program(family: str, number: int) -> Program:
-    """Return a numbered program of a class; where a statement is refused, it ends with that statement."""
+    """Return a numbered program of a class; a refused statement ends it."""
     w = Writer(random.Random(f"{family} {number}"))
     values = w.pick((*VALUES, "special"))
     try:
         FAMILIES[family].write(w)
         text = w.finish()
-    except Exception:  # judged when the text is run again
+    except Exception:  # the check runs the text again and records the refusal
         text = "\n".join([*w.lines, w.tried]) + "\n"
     return Program(text, number, values)

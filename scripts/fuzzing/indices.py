@@ -1,4 +1,4 @@
-"""Random indices as text: near, resampled, mirrored, on diagonals, selected, guided by data."""
+"""Random indices as text: near, resampled, mirrored, diagonal, selected, data-dependent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GUIDED = (
 
 
 def index(s: Scope, v: str, w: str) -> str:
-    """Return an index made of a coordinate ``v`` and, in some forms, of another one ``w``."""
+    """Return an index of a coordinate ``v`` and, in some forms, a second one ``w``."""
     if not s.moves or s.writer.chance(50):
         return v
     data = [i for i in s.writer.sources if i.components == 1 and i.ndim <= len(s.coords)]
@@ -40,19 +40,19 @@ def index(s: Scope, v: str, w: str) -> str:
 
 
 def indices_for(s: Scope, source: Source) -> list[str]:
-    """Return indices for a source of any rank: trailing dimensions match, in some cases transposed or moved.
+    """Return indices for a source of any rank: trailing dimensions match, sometimes transposed or shifted.
 
-    An Input is read inside its shape, by clamping.
+    Indices of an Input are clamped to its shape.
     """
     coords = list(s.coords)
     if s.moves and len(coords) > 1 and s.writer.chance(8):
         coords.reverse()
     missing = max(source.ndim - len(coords), 0)
     used = [str(s.writer.integer(0, 2)) for _ in range(missing)] + coords[max(len(coords) - source.ndim, 0) :]
-    found = [index(s, v, s.writer.pick(coords) if coords else "0") if k >= missing else v for k, v in enumerate(used)]
+    indices = [index(s, v, s.writer.pick(coords) if coords else "0") if k >= missing else v for k, v in enumerate(used)]
     if source.shape is None:
-        return found
-    return [f"au.clamp({text}, 0, {source.name}.shape[{k}] - 1)" for k, text in enumerate(found)]
+        return indices
+    return [f"au.clamp({text}, 0, {source.name}.shape[{k}] - 1)" for k, text in enumerate(indices)]
 
 
 def _factor(v: str) -> str:

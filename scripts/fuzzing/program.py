@@ -19,12 +19,12 @@ HEADER = """\
 import autosched as au
 from autosched import Func, Input, Param, Pipeline, RDom, Var
 """
-"""What the text of a program may use."""
+"""Imports of every program."""
 
 SPECIAL_FLOATS = (np.nan, np.inf, -np.inf, -0.0, 0.0, -0.0, 1e-45, 65520.0, -3.4e38, 2.0**31, 0.5, -0.5, 2.5, 255.5)
 SPECIAL_SHARE = 0.25
 VALUES = ("special", "usual", "zeros")
-"""Kinds of input values: every fourth an extreme of its type, moderate numbers, or zeros of both signs and NaN."""
+"""Kinds of input values: one in four an extreme of its type, moderate numbers, or signed zeros and NaN."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Program:
 
     Attributes:
         text: Statements that define ``pipeline``, ``shapes`` and ``params``.
-        number: Number of the program, source of its inputs' values.
+        number: Number of the program, seed of its inputs' values.
         values: Kind of these values, one of `VALUES`.
     """
 
@@ -44,7 +44,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Built:
-    """What the text of a program defines.
+    """Definitions of a program.
 
     Attributes:
         pipeline: The pipeline.
@@ -60,13 +60,13 @@ class Built:
 
 
 def language() -> dict[str, Any]:
-    """Return the names that the text of a program may use."""
+    """Return the global names of every program."""
     names = ("Func", "Input", "Param", "Pipeline", "RDom", "Var")
     return {"au": au, **{name: getattr(au, name) for name in names}}
 
 
 def build(program: Program) -> Built:
-    """Run the text of a program.
+    """Execute the text of a program.
 
     Raises:
         AutoschedError: If the language refuses it.
@@ -81,7 +81,7 @@ def build(program: Program) -> Built:
 
 
 def input_array(program: Program, name: str, dtype: DType, shape: tuple[int, ...]) -> Array:
-    """Return the values of an input; they depend on the program's number and the input's name alone."""
+    """Return the values of an input, which depend only on the program's number and the input's name."""
     digest = hashlib.sha256(f"{program.number} {name}".encode()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:8], "little"))
     kind = dtype.numpy
@@ -100,4 +100,4 @@ def input_array(program: Program, name: str, dtype: DType, shape: tuple[int, ...
             corners = np.array([dtype.min_value, dtype.max_value, 0, 1, dtype.max_value // 2 + 1], kind)
     if program.values == "special":
         values = np.where(rng.random(shape) < SPECIAL_SHARE, rng.choice(corners, shape), values)
-    return np.array(values, kind, order="C")  # ascontiguousarray makes a scalar one-dimensional
+    return np.array(values, kind, order="C")  # ascontiguousarray turns a scalar into a one-dimensional array

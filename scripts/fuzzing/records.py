@@ -1,4 +1,4 @@
-"""Results on disk: one line of JSON a program, appended as it is judged, so that a run can be interrupted."""
+"""Results on disk: one line of JSON per program, appended at once, so that a run can be interrupted."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FILE = "programs.jsonl"
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one program.
+    """Record of one program.
 
     Attributes:
         number: Number of the program.
         family: Its class.
         verdict: As in `fuzzing.check.Outcome`.
         seconds: Time of the whole program.
-        reason: Why it was refused, or what is wrong.
+        reason: Reason of a refusal, or message of a failure.
         trials: Seconds of each trial.
-        signature: What programs that fail in the same way have in common.
+        signature: Key of failures of the same kind.
         script: File that reproduces a failure.
     """
 
@@ -46,7 +46,7 @@ class Records:
     """The rows of a directory.
 
     Args:
-        directory: Where they lie; made if it is not there.
+        directory: Their directory, created if missing.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -55,10 +55,10 @@ class Records:
 
     @contextmanager
     def open_to_append(self) -> Iterator[None]:
-        """Keep other runs from adding rows; the system ends this with the process, however it ends.
+        """Lock out other runs; the system releases the lock when the process ends in any way.
 
         Raises:
-            BlockingIOError: If another run adds rows.
+            BlockingIOError: If another run has the lock.
         """
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -69,7 +69,7 @@ class Records:
             os.close(descriptor)
 
     def append(self, row: Row) -> None:
-        """Write a row with one system call, so that it is there whole or not at all."""
+        """Append a row atomically, with one system call."""
         line = json.dumps(vars(row), separators=(",", ":")) + "\n"
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
@@ -78,19 +78,19 @@ class Records:
             os.close(descriptor)
 
     def rows(self) -> list[Row]:
-        """Return all rows; a line that an interruption cut is left out."""
+        """Return all rows, without a line truncated by an interruption."""
         if not self.path.exists():
             return []
         lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
         return [Row(**document) for line in lines if (document := _document(line)) is not None]
 
     def done(self) -> set[int]:
-        """Return the numbers of the programs that are judged."""
+        """Return the numbers of the finished programs."""
         return {row.number for row in self.rows()}
 
 
 def _end_last_line(path: Path) -> None:
-    """End a line that an interruption cut, so that the next row begins a line of its own."""
+    """Terminate a line truncated by an interruption, so that the next row starts a new line."""
     if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
         with path.open("ab") as file:
             file.write(b"\n")
@@ -98,14 +98,14 @@ def _end_last_line(path: Path) -> None:
 
 def _document(line: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except json.JSONDecodeError:
         return None
-    return {**found, "signature": tuple(found.get("signature", ()))} if isinstance(found, dict) else None
+    return {**document, "signature": tuple(document.get("signature", ()))} if isinstance(document, dict) else None
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return counts by class, the commonest refusals, the failures by signature, and seconds a program."""
+    """Return counts by class, the most common refusals, the failures by signature, and seconds per program."""
     rows = list(rows)
     verdicts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     seconds: Counter[str] = Counter()

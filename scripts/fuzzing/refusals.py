@@ -1,4 +1,4 @@
-"""Why programs are refused, without the names and numbers of one program."""
+"""Reasons of refusals, without program-specific names and numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST = 120
 
 
 def reason(error: BaseException) -> str:
-    """Return the class of an error and the beginning of its first line, with ``_`` for names and numbers."""
+    """Return the class of an error and the start of its first line, with ``_`` for names and numbers."""
     lines = str(error).splitlines() or [""]
     text = _NUMBER.sub("_", _NAME.sub("_", _QUOTED.sub("'_'", lines[0])))
     return f"{type(error).__name__}: {text[:_MOST]}"

@@ -1,4 +1,4 @@
-"""Prints a failing program as a script that needs nothing but autosched and NumPy."""
+"""Printer of a failing program as a script that depends only on autosched and NumPy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ import numpy as np
 from numpy import inf, nan
 
 from autosched.analysis.bind import bind
-from autosched.analysis.rewrites.rfactor import with_splits
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.io.serialise import from_json"""
@@ -40,7 +40,7 @@ _JUDGE = """
 target = au.get_target("{target}")
 bound = bind(pipeline, shapes, params)
 {schedule}
-whole = with_splits(bound, schedule.splits).pipeline if schedule.splits else pipeline
+whole = apply_rfactors(bound, schedule.rfactors).pipeline if schedule.rfactors else pipeline
 used = {{i.name: inputs[i.name] for i in whole.inputs}}
 expected = au.interpret(whole, used, {{p.name: params[p.name] for p in whole.params}})
 found = {{n: np.frombuffer(b"Z" * a.nbytes, a.dtype).reshape(a.shape).copy() for n, a in expected.items()}}
@@ -70,7 +70,7 @@ sys.stdout.write(str(au.interpret(pipeline, inputs, params)) + "\\n")
 
 
 def script(program: Program, failure: Failure, family: str) -> str:
-    """Return a script that shows a failure; text that the language refuses is printed as it is."""
+    """Return a script that reproduces a failure; text refused by the language is printed unchanged."""
     trial = failure.trial
     under = f" under a schedule for {trial}, seed {trial.seed}" if trial else ""
     message = failure.message.replace("\\", "\\\\").replace('"', "'")

@@ -1,4 +1,4 @@
-"""A run over numbered programs that goes on where an earlier one ended."""
+"""A resumable run over numbered programs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from fuzzing.records import Records, Row
 from fuzzing.script import script
 from fuzzing.shrink import Budget, shrink
 from fuzzing.trials import SAMPLED, Trial, trials_of
-from fuzzing.worker_pool import LIMIT_S, Crew, Task
+from fuzzing.worker_pool import LIMIT_S, ProgramWorkers, Task
 
 SCRIPTS_ALIKE = 3
-"""Failures of one signature that are shrunk; the others are counted."""
+"""Most failures of one signature that are shrunk; further ones only count."""
 NOT_SHRUNK = (HUNG, REFUSED_LEGAL)
-"""Each trial of a hanging program takes as long as a program may, and a part of a legal program need not be legal."""
+"""Kinds that are not shrunk: each probe of a hang takes the whole limit; parts of a legal program may be illegal."""
 SEEDS = 4
-"""Random schedules of a smaller program that are tried: another program is scheduled otherwise by the same seed."""
+"""Random schedules per smaller program, as the same seed gives a different schedule for it."""
 
 
 @dataclass
 class Session:
-    """Judges numbered programs and keeps what came of them.
+    """Checks numbered programs and records the outcomes.
 
     Attributes:
         out: Directory of rows and scripts.
         jobs: Worker processes.
-        limit_s: Processor seconds after which a program hangs.
-        budget: Makes the budget of shrinking.
+        limit_s: Processor seconds after which a program counts as hanging.
+        budget: Factory of the budget of shrinking.
     """
 
     out: Path
@@ -42,7 +42,7 @@ class Session:
     shrunk: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def run(self, numbers: Iterable[int]) -> Iterator[Row]:
-        """Judge the programs that are not judged yet; yield their rows as they are written.
+        """Check the unfinished programs; yield their rows after writing.
 
         Raises:
             BlockingIOError: If another run writes to the same directory.
@@ -54,7 +54,7 @@ class Session:
     def _run(self, records: Records, numbers: Iterable[int]) -> Iterator[Row]:
         self.shrunk.update(r.signature for r in records.rows() if r.script)
         done = records.done()
-        with Crew(self.jobs, self.limit_s) as crew, Crew(1, self.limit_s) as prober:
+        with ProgramWorkers(self.jobs, self.limit_s) as crew, ProgramWorkers(1, self.limit_s) as prober:
             for task, outcome, seconds in crew.outcomes(task_of(n) for n in numbers if n not in done):
                 row = _row(task, outcome, seconds)
                 if outcome.failures:
@@ -62,8 +62,8 @@ class Session:
                 records.append(row)
                 yield row
 
-    def _kept(self, task: Task, failure: Failure, prober: Crew) -> str:
-        """Write the script of a failure, shrunk unless there are some like it; return its path."""
+    def _kept(self, task: Task, failure: Failure, prober: ProgramWorkers) -> str:
+        """Write the shrunk script of a failure, up to a number per signature; return its path."""
         self.shrunk[failure.signature] += 1
         if self.shrunk[failure.signature] > SCRIPTS_ALIKE:
             return ""
@@ -81,27 +81,27 @@ def task_of(number: int) -> Task:
     return Task(write_program(family, number), trials_of(number), FAMILIES[family].legal, family)
 
 
-def shrunk(task: Task, failure: Failure, prober: Crew, budget: Budget) -> tuple[Program, Failure]:
-    """Return a smaller program that fails in the same way, and how it fails."""
+def shrunk(task: Task, failure: Failure, prober: ProgramWorkers, budget: Budget) -> tuple[Program, Failure]:
+    """Return a smaller program with a failure of the same kind, and the failure."""
     last = [failure]
 
     def fails(candidate: Program) -> bool:
-        found = prober.outcome(replace(task, program=candidate, trials=_again(failure, task.trials)))
-        alike = [f for f in found.failures if _same(f, failure)]
-        last[:] = alike[:1] or last
-        return bool(alike)
+        outcome = prober.outcome(replace(task, program=candidate, trials=_again(failure, task.trials)))
+        matching = [f for f in outcome.failures if _same(f, failure)]
+        last[:] = matching[:1] or last
+        return bool(matching)
 
     return shrink(task.program, fails, budget), last[0]
 
 
-def _same(found: Failure, wanted: Failure) -> bool:
+def _same(failure: Failure, wanted: Failure) -> bool:
     if wanted.kind == DIED:
-        return found.kind == DIED and found.message == wanted.message
-    return found.signature == wanted.signature
+        return failure.kind == DIED and failure.message == wanted.message
+    return failure.signature == wanted.signature
 
 
 def _again(failure: Failure, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
-    """Return the trials that show a failure again: its own, random ones with some more seeds."""
+    """Return trials to reproduce a failure: its own, and for random schedules some more seeds."""
     if failure.kind == DIED:
         return trials
     if failure.trial is None:

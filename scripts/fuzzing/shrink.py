@@ -1,4 +1,4 @@
-"""Makes a failing program smaller while it fails in the same way."""
+"""Reduction of a failing program under the condition that it fails in the same way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROBES = 300
 
 @dataclass
 class Budget:
-    """What shrinking may take."""
+    """Limits of shrinking: number of probes, and time."""
 
     probes: int = PROBES
     seconds: float = SECONDS
@@ -28,18 +28,18 @@ class Budget:
         self._ends = time.monotonic() + self.seconds
 
     def take(self) -> bool:
-        """Return whether one more trial may be made."""
+        """Consume one probe; return whether it is within the limits."""
         self.probes -= 1
         return self.probes >= 0 and time.monotonic() < self._ends
 
 
 def shrink(program: Program, fails: Fails, budget: Budget | None = None) -> Program:
-    """Return the smallest program found that still fails.
+    """Return a small program that still fails.
 
     Args:
         program: A program that fails.
-        fails: Whether a program fails in the same way; it may be given text that defines nothing sensible.
-        budget: Trials and time.
+        fails: Predicate whether a program fails in the same way; candidates may be invalid.
+        budget: Limits of probes and time.
     """
     left = budget or Budget()
     shrunk = True
@@ -55,11 +55,11 @@ def shrink(program: Program, fails: Fails, budget: Budget | None = None) -> Prog
 def _descend(
     program: Program, candidates: Callable[[Program], Iterator[Program]], fails: Fails, budget: Budget
 ) -> Program:
-    """Take the first candidate that fails, as long as there is one."""
+    """Replace the program by its first failing candidate until none fails."""
     position = 0
     while True:
         for k, candidate in enumerate(candidates(program)):
-            if k < position:  # refused before, in a program that differs elsewhere
+            if k < position:  # already refused, in a program that differs elsewhere
                 continue
             if not budget.take():
                 return program
@@ -79,7 +79,7 @@ def without_statements(program: Program) -> Iterator[Program]:
 
 
 def without_outputs(program: Program) -> Iterator[Program]:
-    """Yield the program with one output less."""
+    """Yield the program with one output fewer."""
     tree = ast.parse(program.text)
     for node in ast.walk(tree):
         if isinstance(node, ast.List) and len(node.elts) > 1:
@@ -96,7 +96,7 @@ def simpler_expressions(program: Program) -> Iterator[Program]:
 
 
 def smaller_numbers(program: Program) -> Iterator[Program]:
-    """Yield the program with one number nearer to zero."""
+    """Yield the program with one number closer to zero."""
     tree = ast.parse(program.text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0:
@@ -105,7 +105,7 @@ def smaller_numbers(program: Program) -> Iterator[Program]:
 
 
 def earlier_sources(program: Program) -> Iterator[Program]:
-    """Yield the program with one read or output of a Func replaced by that of an earlier one."""
+    """Yield the program with one read or output of a Func replaced by that of an earlier Func."""
     tree = ast.parse(program.text)
     made = [t.id for s in tree.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
     sources = [name for name in made if _SOURCE.fullmatch(name)]
@@ -126,11 +126,11 @@ def simpler_values(program: Program) -> Iterator[Program]:
 CANDIDATES = (
     without_statements, without_outputs, earlier_sources, simpler_expressions, smaller_numbers, simpler_values,
 )  # fmt: skip
-"""Ways of making a program smaller, those that save most first."""
+"""Reductions of a program, by effect."""
 
 
 def _values(tree: ast.Module) -> Iterator[ast.expr]:
-    """Yield the expressions that stand for values and indices, outermost first."""
+    """Yield the expressions of values and indices, outermost first."""
     for statement in tree.body:
         if isinstance(statement, ast.Assign | ast.AugAssign) and not _defines(
             statement, "pipeline", "shapes", "params"

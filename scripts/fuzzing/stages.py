@@ -1,4 +1,4 @@
-"""Random Funcs as text: each function defines one Func from those before it and returns it as a source."""
+"""Random Funcs as text: each function defines one Func from earlier ones and returns it as a source."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ ACCUMULATIONS = ("{} + {}", "au.max({}, {})", "au.min({}, {})", "{} * {}", "{} -
 
 
 def input_source(w: Writer, dtype: str | None = None, shape: tuple[int, ...] | None = None) -> Source:
-    """Declare an Input and a boundary condition on it, which may be read anywhere."""
+    """Declare an Input with a boundary condition, so that it is readable everywhere."""
     if shape is None:
         shape = tuple(w.pick(SIZES[:6]) for _ in range(w.pick((0, 1)))) + tuple(
             w.pick(SIZES) for _ in range(w.pick((1, 2, 2)))
         )
-    found = w.input(dtype or (w.pick(("float32", *TYPES))), shape)
+    image = w.input(dtype or (w.pick(("float32", *TYPES))), shape)
     name = w.fresh("k")
     if not shape or 0 in shape or w.chance(15):
-        w.variables(*found.dims)
+        w.variables(*image.dims)
         w.func("k")
-        inside = [f"au.clamp({d}, 0, {found.name}.shape[{k}] - 1)" for k, d in enumerate(found.dims)]
-        w.add(f"{at(name, found.dims)} = {at(found.name, inside)}")
+        inside = [f"au.clamp({d}, 0, {image.name}.shape[{k}] - 1)" for k, d in enumerate(image.dims)]
+        w.add(f"{at(name, image.dims)} = {at(image.name, inside)}")
     else:
         kind = w.pick(BOUNDARIES)
-        value = "True" if w.dtype(at(found.name, ["0"] * found.ndim)).kind == "b" else w.pick(("0", "1", "7"))  # type: ignore[union-attr]
-        w.add(f"{name} = {found.name}.{kind}({value if kind == 'constant' else ''})")
-    return source(w, name, found.dims)
+        value = "True" if w.dtype(at(image.name, ["0"] * image.ndim)).kind == "b" else w.pick(("0", "1", "7"))  # type: ignore[union-attr]
+        w.add(f"{name} = {image.name}.{kind}({value if kind == 'constant' else ''})")
+    return source(w, name, image.dims)
 
 
 def source(w: Writer, name: str, dims: tuple[str, ...], components: int = 1) -> Source:
-    """Record a Func that later ones may read."""
+    """Record a Func as readable by later ones."""
     w.sources.append(Source(name, dims, None, components))
     return w.sources[-1]
 
 
 def dims_of(w: Writer, ndim: int | None = None) -> tuple[str, ...]:
-    """Return the Vars of a new Func, of a random rank if none is given."""
+    """Return the Vars of a new Func of a given or random rank."""
     n = w.pick((2, 2, 1, 1, 3, 2, 0)) if ndim is None else ndim
     return w.variables(*DIMS[4 - n :])
 
@@ -58,13 +58,13 @@ def pointwise(w: Writer) -> Source:
 
 def stencil(w: Writer) -> Source:
     """A combination of neighbours along one or two dimensions."""
-    found = w.sources[-1] if w.chance(60) else w.pick(w.sources)
-    v = dims_of(w, max(found.ndim, 1))
-    component = "[0]" if found.components > 1 else ""
+    func = w.sources[-1] if w.chance(60) else w.pick(w.sources)
+    v = dims_of(w, max(func.ndim, 1))
+    component = "[0]" if func.components > 1 else ""
     reads = []
     for dy, dx in w.pick((((0, -1), (0, 0), (0, 1)), ((-1, 0), (1, 0)), ((0, 0), (1, 1), (-1, -1)), ((0, 2), (2, -3)))):
-        steps = (0, 0, 0, dy, dx)[5 - found.ndim :]
-        reads.append(at(found.name, [f"{d} + {s}" if s else d for d, s in zip(v, steps, strict=False)]) + component)
+        steps = (0, 0, 0, dy, dx)[5 - func.ndim :]
+        reads.append(at(func.name, [f"{d} + {s}" if s else d for d, s in zip(v, steps, strict=False)]) + component)
     form = w.pick(("{} + {}", "au.max({}, {})", "au.min({}, {})", "{} + 3 * {}", "{} - {}"))
     kind = w.dtype(reads[0])
     text = reads[0] if kind is None or kind.kind != "b" else f'au.cast("int32", {reads[0]})'
@@ -76,15 +76,15 @@ def stencil(w: Writer) -> Source:
 
 
 def resample(w: Writer) -> Source:
-    """Every second point, or values between points that depend on parity."""
-    found = w.sources[-1]
-    v = dims_of(w, max(found.ndim, 1))
+    """Downsampling, or upsampling that depends on parity."""
+    func = w.sources[-1]
+    v = dims_of(w, max(func.ndim, 1))
     name = w.func()
-    axis = w.integer(0, max(found.ndim - 1, 0))
-    component = "[0]" if found.components > 1 else ""
+    axis = w.integer(0, max(func.ndim - 1, 0))
+    component = "[0]" if func.components > 1 else ""
 
     def moved(form: str) -> str:
-        return at(found.name, [form.format(d) if k == axis else d for k, d in enumerate(v[: found.ndim])]) + component
+        return at(func.name, [form.format(d) if k == axis else d for k, d in enumerate(v[: func.ndim])]) + component
 
     if w.chance(50):
         f, s = w.integer(2, 4), w.integer(-1, 1)
@@ -98,7 +98,7 @@ def resample(w: Writer) -> Source:
 
 
 def gather(w: Writer) -> Source:
-    """A table looked up with values of another Func."""
+    """A table indexed by values of another Func."""
     v = dims_of(w)
     s = Scope(w, v)
     (k,) = w.variables("k")
@@ -127,10 +127,10 @@ def reduction_domain(w: Writer, ndim: int) -> tuple[str, tuple[str, ...]]:
 
 
 def reduction(w: Writer) -> Source:
-    """A sum, product, maximum or minimum over a window or further dimensions."""
+    """A sum, product, maximum or minimum over a window or additional dimensions."""
     v = dims_of(w, w.pick((2, 1, 0, 2)))
     r, loops = reduction_domain(w, w.integer(1, 2))
-    text = expression(Scope(w, _joined(w, v, loops)), w.integer(0, 2))
+    text = expression(Scope(w, _window_point(w, v, loops)), w.integer(0, 2))
     name = w.func()
     kind = w.pick(REDUCTIONS)
     if not w.accepts(f"{at(name, v)} = {kind}({text}, over={r})"):
@@ -141,17 +141,19 @@ def reduction(w: Writer) -> Source:
 
 
 def arg_reduction(w: Writer) -> Source:
-    """The first place of the largest or smallest value, and the value."""
+    """The first position of the largest or smallest value, and the value."""
     v = dims_of(w, w.pick((1, 2, 0)))
     r, loops = reduction_domain(w, w.pick((1, 1, 2)))
-    text = strong(Scope(w, _joined(w, v, loops)), w.integer(0, 1), w.pick(("float32", "float64", "float16", *TYPES)))
+    text = strong(
+        Scope(w, _window_point(w, v, loops)), w.integer(0, 1), w.pick(("float32", "float64", "float16", *TYPES))
+    )
     name = w.func()
     w.add(f"{at(name, v)} = {w.pick(('au.argmax', 'au.argmin'))}({text}, over={r})")
     return source(w, name, v, len(loops) + 1)
 
 
-def _joined(w: Writer, v: tuple[str, ...], loops: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a point made of Vars and loops: a window around each Var, or further dimensions."""
+def _window_point(w: Writer, v: tuple[str, ...], loops: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a point of Vars and loops: a window around each Var, or additional dimensions."""
     rest = list(loops)
     window = w.chance(50)
     coords = [f"{i} + {rest.pop()}" if rest and window else i for i in reversed(v)]
@@ -159,7 +161,7 @@ def _joined(w: Writer, v: tuple[str, ...], loops: tuple[str, ...]) -> tuple[str,
 
 
 def product(w: Writer) -> Source:
-    """A product of two Funcs seen as matrices."""
+    """A matrix product of two Funcs."""
     v = dims_of(w, 2)
     r = w.fresh("r")
     w.add(f'{r} = RDom("{r}", k={w.pick(SIZES)})')
@@ -182,18 +184,18 @@ def tuple_valued(w: Writer) -> Source:
 
 def bounded(w: Writer) -> Source:
     """A boundary condition on a Func over ranges."""
-    found = w.pick([s for s in w.sources if s.ndim and s.components == 1] or w.sources)
-    if not found.ndim or found.components > 1:
+    func = w.pick([s for s in w.sources if s.ndim and s.components == 1] or w.sources)
+    if not func.ndim or func.components > 1:
         return pointwise(w)
-    chosen = [d for d in found.dims if w.chance(70)] or [found.dims[-1]]
+    chosen = [d for d in func.dims if w.chance(70)] or [func.dims[-1]]
     ranges = ", ".join(f"{d}=({low}, {low + w.pick(SIZES)})" for d in chosen for low in [w.pick((0, 1, -2))])
     kind = w.pick(BOUNDARIES)
     name = w.fresh("k")
-    text = at(found.name, ["0"] * found.ndim)
+    text = at(func.name, ["0"] * func.ndim)
     kind_of = w.dtype(text)
     value = "True, " if kind_of is not None and kind_of.kind == "b" else "1, "
-    w.add(f"{name} = {found.name}.{kind}({value if kind == 'constant' else ''}{ranges})")
-    return source(w, name, found.dims)
+    w.add(f"{name} = {func.name}.{kind}({value if kind == 'constant' else ''}{ranges})")
+    return source(w, name, func.dims)
 
 
 def outputs(w: Writer, *chosen: Source) -> None:

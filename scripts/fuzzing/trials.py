@@ -1,4 +1,4 @@
-"""Trials: under which schedules a program is run."""
+"""Trials: the schedules of a program's runs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SAMPLED = "sampled"
 DRAWN = "drawn"
 DEFAULT = "default"
 STRATEGIES = ("roots", "beam", "sioutas", DRAWN)
-"""Names of `autosched.schedule`, and `DRAWN` for the default mode with few samples and the analytical model."""
+"""Strategies of `autosched.schedule`; `DRAWN` is the default mode with few samples and the analytical model."""
 SAMPLES = 3
 DEFAULT_EVERY = 40
-"""One program in so many is scheduled with default options: 500 of 20,000."""
+"""Period of the programs that are scheduled with default options."""
 
 
 class RoundTripError(AssertionError):
-    """A schedule is not read as it was written."""
+    """A schedule differs from its JSON form."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Trial:
     Attributes:
         target: Name of the target: ``cpu`` runs in C, ``h200`` in the emulator.
         scheduler: `SAMPLED`, one of `STRATEGIES`, or `DEFAULT`.
-        seed: Source of randomness of the schedule and of the order of threads.
+        seed: Seed of the schedule and of the order of threads.
     """
 
     target: str
@@ -55,32 +55,32 @@ def trials_of(number: int) -> tuple[Trial, ...]:
     """Return the trials of a numbered program: a random schedule and a strategy's for each target."""
     rng = random.Random(f"trials {number}")
     default = rng.randrange(DEFAULT_EVERY) == 0
-    found = []
+    trials = []
     for target in TARGETS:
-        found.append(Trial(target, SAMPLED, rng.randrange(1 << 16)))
-        found.append(Trial(target, DEFAULT if default else rng.choice(STRATEGIES), rng.randrange(1 << 16)))
-    return tuple(found)
+        trials.append(Trial(target, SAMPLED, rng.randrange(1 << 16)))
+        trials.append(Trial(target, DEFAULT if default else rng.choice(STRATEGIES), rng.randrange(1 << 16)))
+    return tuple(trials)
 
 
 def find_schedule(built: Built, bound: BoundPipeline, trial: Trial) -> Schedule:
-    """Return the schedule of a trial; a warning on the way is an error.
+    """Return the schedule of a trial; warnings are errors.
 
     Raises:
-        AutoschedError: If there is none, or it is not legal.
-        RoundTripError: If its JSON form stands for another schedule.
-        Warning: If the search warns, as it does where it replaces a strategy that failed.
+        AutoschedError: If there is no schedule, or an illegal one.
+        RoundTripError: If the schedule differs from its JSON form.
+        Warning: If the search warns, for instance of a fallback for a failed strategy.
     """
     target = target_named(trial.target)
     if trial.scheduler == SAMPLED:
-        found = sample_schedule(bound, target, np.random.default_rng(trial.seed), varied=True, lanes="exact")
+        schedule = sample_schedule(bound, target, np.random.default_rng(trial.seed), varied=True, lanes="exact")
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = _searched(built, trial)
-        validate(bound, found, target)
-    if from_json(to_json(bound, found), bound) != found:
-        raise RoundTripError("the schedule is not read from JSON as it was written")
-    return found
+            schedule = _searched(built, trial)
+        validate(bound, schedule, target)
+    if from_json(to_json(bound, schedule), bound) != schedule:
+        raise RoundTripError("the schedule read from JSON differs from the one written")
+    return schedule
 
 
 def _searched(built: Built, trial: Trial) -> Schedule:
@@ -95,5 +95,5 @@ def _searched(built: Built, trial: Trial) -> Schedule:
 
 @lru_cache
 def target_named(name: str) -> Target:
-    """Return a target of that name."""
+    """Return the target of a name."""
     return get_target(name)

@@ -1,4 +1,4 @@
-"""Random update definitions as text: accumulations, scans, scatters, exchanges, fixed points."""
+"""Random update definitions as text: accumulations, scans, scatters, exchanges, constant points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fuzzing.writer import SIZES, TYPES, Source, Writer, at
 
 
 def store(w: Writer, name: str, point: tuple[str, ...], s: Scope, *own: tuple[str, ...], depth: int = 1) -> None:
-    """Add an update at a point that may read its own Func at other points."""
+    """Add an update at a point, optionally with reads of the same Func at other points."""
     reads = tuple(at(name, o) for o in own)
     if reads and w.chance(60):
         value = expression(s, depth)
@@ -42,13 +42,13 @@ def at_constants(w: Writer, name: str, v: tuple[str, ...]) -> None:
 
 def along(w: Writer, name: str, v: tuple[str, ...]) -> None:
     """``f[r, x] = g(f[r, x])``."""
-    point, _ = _walked(w, v)
+    point, _ = _reduced_index(w, v)
     store(w, name, point, Scope(w, point), point)
 
 
 def scan(w: Writer, name: str, v: tuple[str, ...]) -> None:
     """``f[r, x] = g(f[r - 1, x], ...)``, of any order, along one dimension or two."""
-    point, walked = _walked(w, v)
+    point, walked = _reduced_index(w, v)
     if not walked:
         return at_own_point(w, name, v)
     own = []
@@ -86,8 +86,8 @@ def exchange(w: Writer, name: str, v: tuple[str, ...]) -> None:
     store(w, name, point, Scope(w, point), w.pick((other, point)))
 
 
-def _walked(w: Writer, v: tuple[str, ...]) -> tuple[tuple[str, ...], list[int]]:
-    """Return an index in which a reduction domain replaces one or two Vars, and which."""
+def _reduced_index(w: Writer, v: tuple[str, ...]) -> tuple[tuple[str, ...], list[int]]:
+    """Return an index in which a reduction domain replaces one or two Vars, and the positions of those Vars."""
     if not v:
         return (), []
     chosen = sorted({w.integer(0, len(v) - 1) for _ in range(w.integer(1, 2))})

@@ -1,4 +1,4 @@
-"""Runs a schedule in the C backend or the emulator, and compares with the interpreter bit for bit."""
+"""Comparison of a schedule's results in the C backend or the emulator with the interpreter, bit for bit."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from fuzzing.program import Array, Built
 
 Arrays = Mapping[str, Array]
 FENCE = 256
-"""Bytes around every output that a witness must leave alone."""
+"""Guard bytes around every output, which a backend must not change."""
 FENCE_BYTE = 0xA5
 GARBAGE_BYTE = 0x5A
-"""What memory holds before it is written."""
+"""Fill byte of unwritten memory."""
 TOLERANCE = Tolerance(rtol=1e-2, atol=1e-3, bad_fraction=0.02)
-"""For elementary functions, which libraries round differently."""
+"""Tolerance for elementary functions, which libraries round differently."""
 SCALAR_EVERY = 4
-"""One trial in so many accesses one element at a time, as kernels for unaligned arrays do."""
+"""Period of the trials without vector accesses, like kernels for unaligned arrays."""
 
 
 class Disagreement(AssertionError):
-    """Two witnesses differ, or one wrote where it must not."""
+    """Two backends differ, or one wrote out of bounds."""
 
 
 @dataclass(frozen=True)
 class Fenced:
-    """An array with fences around it."""
+    """An array between guard bytes."""
 
     array: Array
     memory: Array
 
     @classmethod
     def full_of_garbage(cls, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Fenced:
-        """Return an array to which nothing has been written."""
+        """Return an unwritten array."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         memory = np.full(size + 2 * FENCE, FENCE_BYTE, np.uint8)
         memory[FENCE : FENCE + size] = GARBAGE_BYTE
@@ -54,25 +54,25 @@ class Fenced:
 
     @property
     def intact(self) -> bool:
-        """Whether the fences are as they were."""
+        """Whether the guard bytes are unchanged."""
         return bool((self.memory[:FENCE] == FENCE_BYTE).all() and (self.memory[-FENCE:] == FENCE_BYTE).all())
 
 
 def garbage(size: int) -> Array:
-    """Return bytes at an aligned address that are no sensible values; stands for a workspace that is not cleared."""
+    """Return bytes at an aligned address without valid values, like an uncleared workspace."""
     memory = np.full(size + 64, GARBAGE_BYTE, np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + size]
 
 
 def dirty_workspaces() -> None:
-    """Fill the workspaces of this process with a pattern; they are clean too often otherwise."""
+    """Fill the workspaces of this process with a pattern, as fresh memory is often zero."""
     for module in (cpu, emulator):
         module.__dict__["aligned_empty"] = garbage
 
 
 def interpreted(built: Built) -> dict[str, Array]:
-    """Return what the interpreter computes."""
+    """Return the interpreter's outputs."""
     return interpret(built.pipeline, built.inputs, built.params)
 
 
@@ -87,14 +87,14 @@ def check_schedule(
         schedule: A legal schedule.
         expected: The outputs by name.
         emulate: Whether the CUDA text runs in the emulator; otherwise C.
-        seed: Decides the order in which the emulator runs threads.
+        seed: Seed of the emulator's order of threads.
 
     Raises:
         Disagreement: If the result differs.
-        AutoschedError: If the code cannot be made or compiled, or does what CUDA does not define.
+        AutoschedError: If the code cannot be generated or compiled, or has undefined behaviour in CUDA.
     """
-    if schedule.rfactors:  # sums of floating-point numbers round in another order
-        split = apply_rfactors(bound, schedule.rfactors).pipeline  # without inputs that only said how long a loop is
+    if schedule.rfactors:  # floating-point sums change with the order of terms
+        split = apply_rfactors(bound, schedule.rfactors).pipeline  # without inputs that only define extents
         inputs = {i.name: built.inputs[i.name] for i in split.inputs}
         expected = interpret(split, inputs, {p.name: built.params[p.name] for p in split.params})
     program = lower(bound, schedule, vectors=seed % SCALAR_EVERY != 0)
@@ -108,13 +108,13 @@ def check_schedule(
 
 
 def compare(built: Built, outputs: Mapping[str, Fenced], expected: Arrays, comparison: Comparison | None) -> None:
-    """Raise `Disagreement` where outputs differ from the interpreter's, or something beside them was written.
+    """Raise `Disagreement` where outputs differ from the interpreter's, or guard bytes were written.
 
     Args:
         built: The program.
-        outputs: What a backend has written, by name.
-        expected: What the interpreter computes.
-        comparison: How values are compared; None leaves them alone.
+        outputs: A backend's outputs by name.
+        expected: The interpreter's outputs.
+        comparison: Comparison of values; None skips it.
     """
     if set(outputs) != set(expected):
         raise Disagreement(f"outputs are {sorted(outputs)}, the interpreter's {sorted(expected)}")
@@ -129,12 +129,12 @@ def compare(built: Built, outputs: Mapping[str, Fenced], expected: Arrays, compa
             raise Disagreement(f"{name}: {problem}")
 
 
-def difference(built: Built, found: Array, wanted: Array, comparison: Comparison) -> str:
-    """Return how two arrays differ more than they may; empty where they agree."""
+def difference(built: Built, actual: Array, wanted: Array, comparison: Comparison) -> str:
+    """Return the difference of two arrays beyond the tolerance; empty if they agree."""
     if not has_one_result(built.pipeline):
-        return TOLERANCE.mismatch(found, wanted) or ""
-    wrong = np.argwhere(~comparison(found, wanted))
+        return TOLERANCE.mismatch(actual, wanted) or ""
+    wrong = np.argwhere(~comparison(actual, wanted))
     if not len(wrong):
         return ""
     at = tuple(int(i) for i in wrong[0])
-    return f"{len(wrong)} of {found.size} values differ, the first at {at}: {found[at]!r}, not {wanted[at]!r}"
+    return f"{len(wrong)} of {actual.size} values differ, the first at {at}: {actual[at]!r}, not {wanted[at]!r}"

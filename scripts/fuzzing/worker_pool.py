@@ -1,4 +1,4 @@
-"""Worker processes that judge programs: one that hangs or dies takes only its own program with it."""
+"""Worker processes that check programs; a hang or crash affects only the worker's own program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from fuzzing.trials import Trial
 from fuzzing.witnesses import dirty_workspaces
 
 LIMIT_S = 120.0
-"""Processor seconds after which a program hangs, of its worker and the compilers that it has run."""
+"""Processor seconds, of a worker and its compilers, after which a program counts as hanging."""
 IDLE = 10
-"""Times as long as that by the clock, a program hangs whatever it has taken: it waits, or the machine is very busy."""
+"""Multiple of the limit in wall-clock time after which a program counts as hanging in any case, such as a deadlock."""
 ADDRESS_SPACE = 8 << 30
 TASKS_A_WORKER = 100
-"""Programs after which a process is replaced: C libraries that it has loaded stay."""
+"""Programs per process, as C libraries are never unloaded."""
 ENVIRONMENT = {
     "AUTOSCHED_COMPILE_JOBS": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1",
 }  # fmt: skip
@@ -36,13 +36,13 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Task:
-    """A program to judge.
+    """A program to check.
 
     Attributes:
         program: The program.
         trials: Its schedules.
         legal: Whether a refusal is a failure.
-        key: What the caller calls it by.
+        key: Identifier for the caller.
     """
 
     program: Program
@@ -55,13 +55,13 @@ Judge = Callable[[Task], Outcome]
 
 
 def check_task(task: Task) -> Outcome:
-    """Return what comes of a program."""
+    """Return the outcome of a program."""
     return check_program(task.program, task.trials, legal=task.legal)
 
 
 @dataclass
 class Worker:
-    """A process and what it is at."""
+    """A process and its current task."""
 
     process: BaseProcess
     connection: Connection
@@ -72,17 +72,17 @@ class Worker:
     done: int = 0
 
     def begin(self, task: Task) -> None:
-        """Hand it a task."""
+        """Start a task."""
         self.task, self.begun, self.spent = task, time.monotonic(), self._processor_seconds()
         self.connection.send(task)
 
     def time_left(self, limit_s: float) -> float:
-        """Return seconds until the task hangs, at the earliest; not above 0 if it does."""
+        """Return a lower bound of the seconds until the task counts as hanging; at most 0 if it does."""
         on_the_clock = IDLE * limit_s - (time.monotonic() - self.begun)
         return min(on_the_clock, limit_s - (self._processor_seconds() - self.spent))
 
     def _processor_seconds(self) -> float:
-        """Return what the process has taken, and compilers that have ended; the clock where the system does not say."""
+        """Return the processor seconds of the process and its ended compilers; the clock without /proc."""
         try:
             text = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
         except OSError:
@@ -99,13 +99,13 @@ class Worker:
 
 
 @dataclass
-class Crew:
-    """Some worker processes.
+class ProgramWorkers:
+    """Worker processes that check programs.
 
     Attributes:
-        jobs: How many.
-        limit_s: Processor seconds after which a program hangs.
-        judge: What a worker does with a task; a function of a module.
+        jobs: Number of processes.
+        limit_s: Processor seconds after which a program counts as hanging.
+        judge: Function of a worker for each task; defined at module level.
     """
 
     jobs: int = 1
@@ -113,7 +113,7 @@ class Crew:
     judge: Judge = check_task
     _workers: list[Worker] = field(default_factory=list)
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> ProgramWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,18 +165,18 @@ class Crew:
                 return worker
         ours, theirs = multiprocessing.Pipe()
         cache = tempfile.mkdtemp(prefix="autosched-fuzzing-")
-        # OpenMP does not work in a fork of a process that has used it.
+        # OpenMP fails in a fork of a process that has used it.
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=_work, args=(theirs, cache, self.judge), daemon=True)
         process.start()
         theirs.close()
-        ours.recv()  # sent when everything is imported, which is no part of a program's time
+        ours.recv()  # sent after the imports, which do not count as a program's time
         self._workers.append(Worker(process, ours, cache))
         return self._workers[-1]
 
 
 def _work(connection: Connection, cache: str, judge: Judge) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends its workers itself
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
     os.environ.update(ENVIRONMENT, AUTOSCHED_CACHE_DIR=cache)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, resource.getrlimit(resource.RLIMIT_AS)[1]))
     dirty_workspaces()

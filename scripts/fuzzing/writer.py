@@ -1,4 +1,4 @@
-"""Writes a random program statement by statement; each is run at once, so that what the language refuses shows."""
+"""Writer of random programs; each statement is executed at once to detect refusals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Source:
     """A Func of the program, readable at every point, or an Input, readable inside its shape.
 
     Attributes:
-        name: Its name in the text.
+        name: Its name.
         dims: Names of its dimensions.
         shape: Extents of an Input; None for a Func.
         components: Number of values at a point.
@@ -46,19 +46,19 @@ class Source:
 
 @dataclass
 class Writer:
-    """The text of a program as far as it is written.
+    """A partially written program.
 
     Attributes:
         random: Source of all decisions.
         lines: Statements.
-        sources: Funcs that expressions may read.
+        sources: Readable Funcs.
         inputs: Inputs.
-        params: Names of parameters that may stand in values.
-        bounds: Names of parameters that may stand in indices.
+        params: Names of parameters for values.
+        bounds: Names of parameters for indices.
         outputs: Text of each output.
         values: Shapes of inputs and values of parameters.
-        refused: Statements that the language refused, by reason.
-        names: What the text defines.
+        refused: Number of refused statements by reason.
+        names: Namespace of the program.
         tried: The last statement, accepted or not.
     """
 
@@ -83,7 +83,7 @@ class Writer:
         return options[self.random.randrange(len(options))]
 
     def chance(self, percent: int) -> bool:
-        """Return True in so many of a hundred cases."""
+        """Return True with a probability in percent."""
         return self.random.randrange(100) < percent
 
     def add(self, line: str) -> None:
@@ -97,7 +97,7 @@ class Writer:
         self.lines.append(line)
 
     def accepts(self, line: str) -> bool:
-        """Append a statement unless the language refuses it, which is counted."""
+        """Append a statement unless the language refuses it; refusals are counted."""
         try:
             self.add(line)
         except AutoschedError as error:
@@ -119,14 +119,14 @@ class Writer:
         return value.dtype if isinstance(value, Expr) else None
 
     def fresh(self, prefix: str) -> str:
-        """Return a name that the text does not use."""
+        """Return an unused name."""
         k = 0
         while f"{prefix}{k}" in self.names:
             k += 1
         return f"{prefix}{k}"
 
     def variables(self, *names: str) -> tuple[str, ...]:
-        """Declare the Vars that are not declared yet; return their names."""
+        """Declare missing Vars; return their names."""
         for name in names:
             if name not in self.names:
                 self.add(f'{name} = Var("{name}")')

@@ -1,1 +1,1 @@
-"""Machine code of compiled kernels: disassembled, cut into basic blocks, and run as far as its control flow goes."""
+"""Machine code of compiled kernels: disassembly, basic blocks, and execution of control flow and index arithmetic."""

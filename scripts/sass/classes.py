@@ -1,4 +1,4 @@
-"""What instructions are for: data or index arithmetic, clamps, predicates, moves, memory, control."""
+"""Classes of instructions: data or index arithmetic, clamps, predicates, moves, memory, control."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ CLASSES = (
     "data", "pack", "move", "load global", "load shared", "store global", "store shared", "spill",
     "index", "wide address", "clamp", "predicate", "setup", "barrier", "control",
 )  # fmt: skip
-"""``data`` is arithmetic on values, ``pack`` the cutting and joining of their bytes; ``index`` is 32-bit integer
-arithmetic that depends on nothing that was read, ``wide address`` its 64-bit part, ``clamp`` its minima, maxima and
-selects; ``setup`` fetches parameters and thread indices."""
+"""``data`` is arithmetic on values, ``pack`` the packing and unpacking of their bytes; ``index`` is 32-bit integer
+arithmetic that is independent of data, ``wide address`` its 64-bit part, ``clamp`` its minima, maxima and selects;
+``setup`` fetches parameters and thread indices."""
 
 _MEMORY = {
     "LDG": "load global", "LD": "load global", "LDS": "load shared", "STG": "store global", "ST": "store global",
@@ -28,7 +28,7 @@ _WIDE = frozenset({"WIDE", "X", "HI"})
 
 
 def class_of(i: Instruction, *, indexing: bool) -> str:
-    """Return the class of an instruction; ``indexing`` says that its result depends on nothing that was read."""
+    """Return the class of an instruction; ``indexing`` is set if its result is independent of data."""
     if i.opcode in _MEMORY:
         return _MEMORY[i.opcode]
     if i.opcode == "BAR":
@@ -56,10 +56,10 @@ def _data_class(i: Instruction) -> str:
 
 def classes_of(code: Code, execution: Execution) -> Counter[str]:
     """Return the instructions of a block by class."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for i, issued, indexing in zip(code.instructions, execution.issued, execution.indexing, strict=True):
         if indexing:
-            found[class_of(i, indexing=True)] += int(indexing)
+            counts[class_of(i, indexing=True)] += int(indexing)
         if issued > indexing:
-            found[class_of(i, indexing=False)] += int(issued - indexing)
-    return found
+            counts[class_of(i, indexing=False)] += int(issued - indexing)
+    return counts

@@ -1,4 +1,4 @@
-"""Kernels that Halide compiled beforehand, with the launches of one call recorded by a stand-in for the driver."""
+"""Kernels precompiled by Halide, with the launches of one call recorded by a fake driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sass.launches import raw_launch
 from sass.machine import Launch
 
 NAMES = {"blur": "blur3x3"}
-"""What the peers call an app, where that differs."""
+"""The peers' names of apps, where they differ."""
 _PARAMETER = re.compile(r"\.param \.\w?(\d+)")
 _CALL = """
 import json, sys
@@ -39,10 +39,10 @@ class PeerKernel:
 
     Attributes:
         name: The kernel.
-        cubin: Its machine code, among others'.
-        launch: How it is launched.
+        cubin: Module with its machine code.
+        launch: Its launch configuration.
         shared_bytes: Dynamic shared memory.
-        resources: What ptxas says of it.
+        resources: Its resources by ptxas.
     """
 
     name: str
@@ -56,14 +56,14 @@ class Peers:
     """The archive of compiled pipelines, unpacked.
 
     Args:
-        archive: ``paper.tar.xz``, or the folder it lies in.
+        archive: ``paper.tar.xz``, or its folder.
         ptxas: Path of ptxas.
-        arch: What to compile their PTX for.
+        arch: Architecture to compile their PTX for.
     """
 
     def __init__(self, archive: Path, ptxas: str, arch: str) -> None:
         archive = archive / "paper.tar.xz" if archive.is_dir() else archive
-        self.tools = archive.parent.parent  # run_halide_peers.py lies there
+        self.tools = archive.parent.parent  # folder of run_halide_peers.py
         self.ptxas, self.arch = ptxas, arch
         self._folder = tempfile.TemporaryDirectory()
         with tarfile.open(archive) as tar:
@@ -73,7 +73,7 @@ class Peers:
         self.records: list[dict[str, Any]] = json.loads((self.folder / "manifest.json").read_text())
 
     def variants(self, app: str) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the variants of an app for a GPU, with their numbers."""
+        """Yield the GPU variants of an app, with their numbers."""
         for number, record in enumerate(self.records):
             if record["app"] == NAMES.get(app, app) and "cuda" in record["target"] and "library" in record:
                 yield number, record
@@ -116,7 +116,7 @@ class Peers:
 
 @lru_cache(maxsize=1)
 def _recorder() -> Path:
-    """Return the compiled stand-in for the driver."""
+    """Return the compiled fake driver."""
     folder = Path(tempfile.mkdtemp())
     library = folder / "libcuda.so.1"
     source = Path(__file__).with_name("launch_recorder.c")

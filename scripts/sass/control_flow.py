@@ -1,4 +1,4 @@
-"""Basic blocks of a kernel, and which way from a branch is the shorter one."""
+"""Basic blocks of a kernel, and the shorter path of a branch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import networkx as nx
 from sass.instructions import TRUE, Code, Instruction, Kind
 
 END = -1
-"""The block after the last one of every way."""
+"""Virtual exit block of every path."""
 _NO_RETURN = frozenset({"EXIT", "RET", "BRA", "JMP"})
 
 
 def branch_target(code: Code, i: Instruction) -> int | None:
-    """Return the position a branch or call goes to, or None for any other instruction."""
+    """Return the target position of a branch or call, or None for any other instruction."""
     if i.opcode not in ("BRA", "CALL", "JMP"):
         return None
     label = next((o for o in i.operands if o.kind is Kind.LABEL), None)
@@ -24,7 +24,7 @@ def branch_target(code: Code, i: Instruction) -> int | None:
 
 
 def is_conditional(i: Instruction) -> bool:
-    """Whether control may go on behind a branch."""
+    """Whether control may fall through a branch."""
     guards = [o for o in i.operands if o.kind is Kind.PREDICATE]
     return any(g.number != TRUE or g.negated for g in (*guards, *((i.guard,) if i.guard else ())))
 
@@ -38,18 +38,18 @@ class Flow:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Position of the first instruction of each basic block."""
-        found = {0, *(p for p in self.code.labels.values() if p < len(self.code.instructions))}
+        positions = {0, *(p for p in self.code.labels.values() if p < len(self.code.instructions))}
         for k, i in enumerate(self.code.instructions):
             target = branch_target(self.code, i)
             if target is not None:
-                found.add(target)
+                positions.add(target)
             if i.opcode in _NO_RETURN or target is not None:
-                found.add(k + 1)
-        return tuple(sorted(p for p in found if p < len(self.code.instructions)))
+                positions.add(k + 1)
+        return tuple(sorted(p for p in positions if p < len(self.code.instructions)))
 
     @cached_property
     def graph(self) -> nx.DiGraph[int]:
-        """Basic blocks by their first position; a call goes on behind it, as the subroutine returns."""
+        """Basic blocks by their first position; a call continues behind it, as the subroutine returns."""
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_node(END)
         ends = [*self.starts[1:], len(self.code.instructions)]
@@ -67,23 +67,23 @@ class Flow:
         return graph
 
     @cached_property
-    def _meeting(self) -> dict[int, int]:
-        """The block that all ways from a block come to."""
+    def _joins(self) -> dict[int, int]:
+        """The immediate postdominator of each block."""
         reverse = self.graph.reverse()
         return dict(nx.immediate_dominators(reverse, END))
 
     def shorter_is_taken(self, position: int) -> bool:
-        """Whether the branch at a position comes to where its two ways meet by fewer instructions if it is taken."""
+        """Whether the branch at a position reaches the join of its paths by fewer instructions if it is taken."""
         start = max(s for s in self.starts if s <= position)
         target = branch_target(self.code, self.code.instructions[position])
         if target is None:
-            raise ValueError(f"{self.code.instructions[position]} is no branch")
-        meeting = self._meeting.get(start, END)
-        taken = self._distance(target if target < len(self.code.instructions) else END, meeting)
-        return taken < self._distance(position + 1, meeting)
+            raise ValueError(f"{self.code.instructions[position]} is not a branch")
+        join = self._joins.get(start, END)
+        taken = self._distance(target if target < len(self.code.instructions) else END, join)
+        return taken < self._distance(position + 1, join)
 
     def _distance(self, start: int, end: int) -> float:
-        """Return the instructions of the shortest way, with calls dearer than any way around them."""
+        """Return the instructions of the shortest path, with calls more expensive than any path around them."""
         best = {start: 0.0}
         queue = [(0.0, start)]
         while queue:

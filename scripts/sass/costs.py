@@ -1,4 +1,4 @@
-"""Instructions that one operation takes: known for plain ones, measured on a kernel that does nothing else."""
+"""Instructions per operation: constants for simple operations, else measured on a kernel with only the operation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE = frozenset(
     | {"lt", "le", "gt", "ge", "eq", "ne"}
 )
 FREE = frozenset({"neg"})
-"""A sign is part of the operand that is read."""
+"""Operations without a cost, as the sign is part of the reader's operand."""
 LANES = 32
 
 
@@ -31,7 +31,7 @@ class OperationCosts:
 
     Args:
         nvdisasm: Path of the disassembler.
-        arch: What to compile for.
+        arch: Architecture to compile for.
     """
 
     nvdisasm: str
@@ -47,7 +47,7 @@ class OperationCosts:
         words = 2 if dtype.bits == 64 and not dtype.is_float else 1
         if node.name in ONE or (node.name in ("floordiv", "mod") and _is_power_of_two(node, dtype)):
             return words
-        if not operands:  # an index that becomes a number
+        if not operands:  # conversion of an index to a value
             return 1
         key = (node.name, dtype, operands, node.constants)
         if key not in self.known:
@@ -56,11 +56,11 @@ class OperationCosts:
 
     @staticmethod
     def _reinterprets(dtype: DType, operands: tuple[DType, ...]) -> bool:
-        """Whether a cast leaves the register as it is: loads extend, and stores cut off."""
+        """Whether a cast leaves the register unchanged: loads extend, and stores truncate."""
         return not dtype.is_float and not any(o.is_float for o in operands) and dtype.bits <= 32
 
     def _issued(self, node: Node | None, dtype: DType, operands: tuple[DType, ...]) -> int:
-        """Return the instructions a thread issues that loads the operands, combines them and stores the result."""
+        """Return the instructions of a thread that loads the operands, combines them and stores the result."""
         constants = node.constants if node is not None else ()
         refs: list[Value] = []
         parameters, loads = [], []
@@ -92,6 +92,6 @@ class OperationCosts:
 
 
 def _is_power_of_two(node: Node, dtype: DType) -> bool:
-    """Whether an integer is divided by a power of two, for which there are shifts and masks."""
+    """Whether an integer is divided by a power of two, which compiles to shifts and masks."""
     divisor = node.constants[1] if len(node.constants) > 1 else None
     return dtype.is_int and divisor is not None and int(divisor) > 0 and int(divisor) & (int(divisor) - 1) == 0

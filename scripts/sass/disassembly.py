@@ -12,18 +12,18 @@ from sass.instructions import Code, parse_sass
 
 
 class NoDisassembler(Exception):
-    """nvdisasm is not there."""
+    """nvdisasm is missing."""
 
 
 def find_nvdisasm(given: str | None = None) -> str:
-    """Return the path of nvdisasm: the one given, that of the Python package, or the one on the PATH.
+    """Return the path of nvdisasm: the given one, the Python package's, or the one on the PATH.
 
     Raises:
-        NoDisassembler: If there is none.
+        NoDisassembler: If it is missing.
     """
     if given is not None:
         if shutil.which(given) is None:
-            raise NoDisassembler(f"{given} is no program")
+            raise NoDisassembler(f"{given} is not an executable program")
         return given
     spec = importlib.util.find_spec("nvidia")
     for folder in spec.submodule_search_locations or () if spec else ():
@@ -36,10 +36,10 @@ def find_nvdisasm(given: str | None = None) -> str:
 
 
 def disassemble(cubin: bytes, nvdisasm: str) -> dict[str, Code]:
-    """Return the kernels of a cubin by name, with source lines where it records them.
+    """Return the kernels of a cubin by name, with source lines where recorded.
 
     Raises:
-        RuntimeError: If nvdisasm refuses the cubin.
+        RuntimeError: If nvdisasm fails.
     """
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)

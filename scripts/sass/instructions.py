@@ -1,7 +1,7 @@
-"""The text that nvdisasm prints, as instructions with decoded operands.
+"""Parser of nvdisasm's output into instructions with decoded operands.
 
-Registers have one numbering: R0 to R254, then RZ and URZ (`ZERO`, which reads as 0), then UR0 and on. So have
-predicates: P0 to P6, PT and UPT (`TRUE`), UP0 and on.
+Registers share one numbering: R0 to R254, then RZ and URZ (`ZERO`, which reads as 0), then UR0 and up. Likewise
+predicates: P0 to P6, PT and UPT (`TRUE`), UP0 and up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONSTANT = re.compile(r"([-~]?)\|?c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]\|?")
 
 
 class Kind(Enum):
-    """What an operand is."""
+    """Kind of an operand."""
 
     REGISTER = "register"
     PREDICATE = "predicate"
@@ -46,11 +46,11 @@ class Operand:
     """An operand.
 
     Attributes:
-        kind: What it is.
-        text: As nvdisasm prints it.
+        kind: Its kind.
+        text: Its text in nvdisasm's output.
         number: Register or predicate, value modulo 2^32, or byte in constant bank 0 (-1 for another bank).
-        negated: Whether its negative is meant; of a predicate, its complement.
-        inverted: Whether its bits are inverted.
+        negated: Whether it is negated; for a predicate, complemented.
+        inverted: Whether its bits are complemented.
     """
 
     kind: Kind
@@ -66,10 +66,10 @@ class Instruction:
 
     Attributes:
         opcode: Its name, without modifiers.
-        modifiers: What follows the name after dots.
+        modifiers: Dot-separated suffixes of the name.
         operands: Destinations first.
-        guard: The predicate under which it acts, None where it always does.
-        line: Line of the source, 0 where that is not recorded.
+        guard: Its guard predicate, or None.
+        line: Line of the source, 0 if not recorded.
     """
 
     opcode: str
@@ -102,15 +102,15 @@ class Code:
 
 
 def parse_sass(text: str) -> dict[str, Code]:
-    """Return the kernels in nvdisasm's output, by name; NOPs that pad the end are left out."""
-    found: dict[str, Code] = {}
+    """Return the kernels in nvdisasm's output by name, without the NOPs that pad the end."""
+    kernels: dict[str, Code] = {}
     name, line = "", 0
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
 
     def finish() -> None:
         if name and instructions:
-            found[name] = Code(name, _without_padding(instructions), labels)
+            kernels[name] = Code(name, _without_padding(instructions), labels)
 
     for row in text.splitlines():
         if match := _FUNCTION.match(row):
@@ -125,7 +125,7 @@ def parse_sass(text: str) -> dict[str, Code]:
                 raise ValueError(f"{name}: an instruction is missing before {row.strip()!r}")
             instructions.append(_instruction(match, line))
     finish()
-    return found
+    return kernels
 
 
 def _instruction(match: re.Match[str], line: int) -> Instruction:
@@ -139,7 +139,7 @@ def _without_padding(instructions: list[Instruction]) -> tuple[Instruction, ...]
     end = len(instructions)
     while end and instructions[end - 1].opcode == "NOP":
         end -= 1
-    endless = "BRA"  # a branch to itself stands before the padding
+    endless = "BRA"  # a branch to itself precedes the padding
     if end and instructions[end - 1].opcode == endless and instructions[end - 1].guard is None:
         end -= 1
     return tuple(instructions[:end])
@@ -158,10 +158,10 @@ def _split(text: str) -> list[str]:
 
 
 def parse_operand(text: str) -> Operand:
-    """Return an operand decoded."""
+    """Return a decoded operand."""
     if match := _REGISTER.fullmatch(text):
         sign, magnitude, kind, number, suffix = match.groups()
-        if magnitude or suffix:  # of floating-point and half-word operands, which nothing here computes
+        if magnitude or suffix:  # of floating-point and half-word operands, which are not evaluated
             return Operand(Kind.OTHER, text, register_number(kind, number))
         return Operand(Kind.REGISTER, text, register_number(kind, number), sign == "-", sign == "~")
     if match := _PREDICATE.fullmatch(text):
@@ -178,5 +178,5 @@ def parse_operand(text: str) -> Operand:
 
 
 def register_number(kind: str, number: str) -> int:
-    """Return the number of a register: ``R`` or ``UR``, and what follows."""
+    """Return the number of a register from ``R`` or ``UR`` and the rest of its name."""
     return ZERO if number == "Z" else int(number) + UNIFORM * (kind == "UR")

@@ -1,7 +1,7 @@
-"""What the integer instructions of sm_80 and sm_90 compute, for all lanes at once.
+"""Semantics of the integer instructions of sm_80 and sm_90, vectorised over lanes.
 
-Registers hold 32 bits, here as int64 arrays in [0, 2^32). Instructions that are not here (floating point, pairs of half
-words, votes) compute data, on which addresses and branches rarely depend; their results are taken as unknown.
+Registers have 32 bits, represented as int64 arrays in [0, 2^32). Unsupported instructions (floating point, pairs of
+half words, votes) compute data, on which addresses and branches rarely depend; their results are unknown.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MASK = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What an instruction reads.
+    """Source operands of an instruction.
 
     Attributes:
-        words: Register-sized operands in order, signs not yet applied.
-        high: Of each, the next register or constant, for those that use 64 bits.
-        negated: Whether its negative is meant.
-        inverted: Whether its complement is meant.
+        words: Register-sized operands in order, before signs are applied.
+        high: High word of each operand, for 64-bit operations.
+        negated: Whether each operand is negated.
+        inverted: Whether each operand is complemented.
         flags: Predicates in order.
     """
 
@@ -38,7 +38,7 @@ class Sources:
     flags: Sequence[Flags]
 
     def word(self, k: int) -> Words:
-        """Return operand ``k``, its sign applied."""
+        """Return operand ``k`` with its sign applied."""
         return self.raw(k) & MASK
 
     def raw(self, k: int) -> Words:
@@ -58,7 +58,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What an instruction writes: registers from the destination on, and predicates."""
+    """Results of an instruction: consecutive registers from the destination, and predicates."""
 
     words: Sequence[Words] = ()
     flags: Sequence[Flags] = ()
@@ -155,15 +155,15 @@ def _compare(i: Instruction, s: Sources) -> Results:
     if not i.has("U32"):
         a, b = signed(a), signed(b)
     name = i.modifiers[0]
-    found = _COMPARE[name](a, b)
-    if i.has("EX"):  # the low words were compared before
+    outcome = _COMPARE[name](a, b)
+    if i.has("EX"):  # the low words were compared by the previous instruction
         low = s.flags[1]
         equal = a == b
-        found = found | low if name == "NE" else np.where(equal, low, found)
+        outcome = outcome | low if name == "NE" else np.where(equal, low, outcome)
     with_ = s.flags[0]
     joined = {"AND": np.logical_and, "OR": np.logical_or, "XOR": np.logical_xor}
     join = next(joined[m] for m in i.modifiers if m in joined)
-    return Results((), (join(found, with_), join(~found, with_)))
+    return Results((), (join(outcome, with_), join(~outcome, with_)))
 
 
 def _minimum(i: Instruction, s: Sources) -> Results | None:
@@ -174,11 +174,11 @@ def _minimum(i: Instruction, s: Sources) -> Results | None:
         a, b = (a + b) & MASK, s.word(2)
     x, y = (a, b) if i.has("U32") else (signed(a), signed(b))
     least = s.flags[0]
-    found = np.where(least, np.minimum(x, y), np.maximum(x, y))
+    result = np.where(least, np.minimum(x, y), np.maximum(x, y))
     if i.opcode.startswith("VIMNMX3"):
         z = s.word(2) if i.has("U32") else signed(s.word(2))
-        found = np.where(least, np.minimum(found, z), np.maximum(found, z))
-    return Results((found & MASK,))
+        result = np.where(least, np.minimum(result, z), np.maximum(result, z))
+    return Results((result & MASK,))
 
 
 def _permute_bytes(i: Instruction, s: Sources) -> Results | None:

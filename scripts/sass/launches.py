@@ -1,4 +1,4 @@
-"""Launches as the machine sees them: sizes and parameters in constant bank 0."""
+"""Launches at machine level: sizes and parameters in constant bank 0."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ARRAYS_APART = 1 << 36
 
 @dataclass(frozen=True, slots=True)
 class PointerArgument:
-    """An array somewhere in global memory, ``offset`` bytes behind a multiple of 256."""
+    """An array in global memory, at ``offset`` bytes behind a multiple of 256."""
 
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarArgument:
-    """A number passed by value."""
+    """A scalar passed by value."""
 
     value: np.generic
 
@@ -35,13 +35,13 @@ Argument = PointerArgument | ScalarArgument
 def launch_of(
     grid: tuple[int, int, int], block: tuple[int, int, int], arguments: Sequence[Argument], arch: str
 ) -> Launch:
-    """Return a launch with arguments at their natural alignment; every array has an address of its own.
+    """Return a launch with naturally aligned arguments and a distinct address for every array.
 
     Raises:
-        ValueError: If it is not known where the architecture keeps parameters.
+        ValueError: If the parameter layout of the architecture is unknown.
     """
     if arch not in FIRST_PARAMETER:
-        raise ValueError(f"no layout of parameters is known for {arch}; there is {', '.join(FIRST_PARAMETER)}")
+        raise ValueError(f"the parameter layout of {arch} is unknown; supported: {', '.join(FIRST_PARAMETER)}")
     data = bytearray()
     for k, a in enumerate(arguments):
         value: np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ def launch_of(
 
 
 def raw_launch(grid: tuple[int, int, int], block: tuple[int, int, int], parameters: bytes, arch: str) -> Launch:
-    """Return a launch with parameters as they lie in memory."""
+    """Return a launch from the memory image of its parameters."""
     constants = {4 * k: int(n) for k, n in enumerate((*block, *grid))}
     words = np.frombuffer(parameters + bytes(-len(parameters) % 4), np.uint32)
     constants.update({FIRST_PARAMETER[arch] + 4 * k: int(w) for k, w in enumerate(words)})

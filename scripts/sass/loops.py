@@ -1,4 +1,4 @@
-"""Loops of a kernel's machine code, and what their instructions are."""
+"""Loops of a kernel's machine code, with their instructions by opcode."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sass.instructions import Code
 
 @dataclass(frozen=True)
 class LoopCode:
-    """The instructions of one loop, those of loops inside it included.
+    """The instructions of one loop, including nested loops.
 
     Attributes:
         header: Position of its first basic block's first instruction.
-        blocks: Positions at which its basic blocks begin.
-        opcodes: How many instructions it has of each name, without modifiers.
-        wide_shared_loads: Loads of 16 bytes from shared memory among them.
+        blocks: First positions of its basic blocks.
+        opcodes: Number of instructions by name, without modifiers.
+        wide_shared_loads: Number of 16-byte loads from shared memory.
     """
 
     header: int
@@ -29,16 +29,16 @@ class LoopCode:
 
     @property
     def instructions(self) -> int:
-        """All instructions of the loop."""
+        """Number of instructions of the loop."""
         return self.opcodes.total()
 
     def share(self, opcode: str) -> float:
-        """Return which part of the instructions has a name."""
+        """Return the share of instructions with a name."""
         return self.opcodes[opcode] / self.instructions
 
 
 def innermost_loops(code: Code) -> list[LoopCode]:
-    """Return the natural loops that have no other loop inside, by their position."""
+    """Return the innermost natural loops, by position."""
     graph = Flow(code).graph
     dominators = dict(nx.immediate_dominators(graph, 0))
     bodies: dict[int, set[int]] = {}
@@ -50,7 +50,7 @@ def innermost_loops(code: Code) -> list[LoopCode]:
 
 
 def whole(code: Code) -> LoopCode:
-    """Return all instructions of a kernel as if they were one loop."""
+    """Return all instructions of a kernel as one loop."""
     graph = Flow(code).graph
     return _loop(code, graph, 0, {b for b in graph if b != END})
 
@@ -65,14 +65,14 @@ def _dominates(dominators: dict[int, int], header: int, block: int) -> bool:
 
 
 def _body(graph: nx.DiGraph[int], header: int, tail: int) -> set[int]:
-    """Return the blocks that come to the loop's last one without passing its header."""
-    found, open_ = {header}, [tail]
+    """Return the blocks that reach the loop's tail without passing its header."""
+    blocks, open_ = {header}, [tail]
     while open_:
         block = open_.pop()
-        if block not in found:
-            found.add(block)
+        if block not in blocks:
+            blocks.add(block)
             open_.extend(graph.predecessors(block))
-    return found
+    return blocks
 
 
 def _loop(code: Code, graph: nx.DiGraph[int], header: int, blocks: set[int]) -> LoopCode:

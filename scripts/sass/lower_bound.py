@@ -1,12 +1,12 @@
-"""The instructions that a kernel cannot do without, counted from its IR for one block.
+"""Lower bound of a kernel's instructions, counted from its IR for one block.
 
-They are the arithmetic that its stores need, common subexpressions computed once for each thread; one load for each
-distinct element a thread reads; one store for each element it writes. Index arithmetic, clamps of coordinates, guards,
-loops and barriers count nothing. What the hardware joins is joined: a product with the sums it goes into (FFMA, IMAD),
-a sum of three integers (IADD3), changes of sign with their reader.
+It counts the arithmetic of stored values, with common subexpressions once per thread; one load for each distinct
+element a thread reads; one store for each element it writes. Index arithmetic, clamps of coordinates, guards, loops and
+barriers are free. Fused instructions count once: a product with its sums (FFMA, IMAD), a sum of three integers (IADD3),
+a change of sign with its reader.
 
-The IR is run for all threads of the block at once. Values of a loop that is not unrolled are shared between its
-iterations only if they do not depend on the loop.
+The IR is evaluated for all threads of the block at once. Iterations of a loop that is not unrolled share values only if
+these do not depend on the loop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SUMS = frozenset({"add", "sub"})
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An index that depends on data: its canonical text with the loops it depends on, and the values it reads."""
+    """A data-dependent index: its canonical text, the loops it depends on, and the values it reads."""
 
     key: tuple[Any, ...]
     reads: tuple[int, ...]
@@ -70,14 +70,14 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Necessary:
+class LowerBound:
     """Counts of one block, in instructions of threads.
 
     Attributes:
-        arithmetic: Operations after joining.
-        loads: Loads from memory, by where it is (``global`` or ``shared``).
-        stores: The same of stores.
-        operations: Operations before joining, by name.
+        arithmetic: Operations after fusion.
+        loads: Loads by memory (``global`` or ``shared``).
+        stores: Stores by memory.
+        operations: Operations before fusion, by name.
     """
 
     arithmetic: int
@@ -87,20 +87,20 @@ class Necessary:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Number of all instructions."""
         return self.arithmetic + sum(self.loads.values()) + sum(self.stores.values())
 
 
 Cost = Callable[[Node, tuple[DType, ...]], int]
 
 
-def necessary(kernel: KernelIR, block: Sequence[int], cost: Cost) -> Necessary:
+def lower_bound(kernel: KernelIR, block: Sequence[int], cost: Cost) -> LowerBound:
     """Count one block.
 
     Args:
         kernel: The kernel.
         block: Position of the block in each of the kernel's block loops.
-        cost: Instructions of an operation that is not joined with others, from its node and its operands' types.
+        cost: Instructions of an unfused operation, from its node and its operands' types.
     """
     run = _Run(kernel, block)
     run.statements(kernel.body, np.ones(kernel.threads, bool))
@@ -161,7 +161,7 @@ class _Run:
 
     def _if(self, s: If, lanes: Lanes) -> None:
         condition = self._value(s.condition, lanes)
-        if isinstance(condition, int) and not isinstance(condition, bool):  # it depends on data: both ways, joined
+        if isinstance(condition, int) and not isinstance(condition, bool):  # data-dependent: both branches, merged
             self._node("free", "branch", None, (condition,), lanes)
             self.statements(s.then, lanes)
             self.statements(s.orelse, lanes)
@@ -229,18 +229,18 @@ class _Run:
         return args[0] * args[1]
 
     def _serial(self, e: ix.Index) -> frozenset[str]:
-        """Return the loops that are not unrolled an index depends on."""
-        found: set[str] = set()
+        """Return the loops of an index that are not unrolled."""
+        loops: set[str] = set()
         for name in ix.loop_vars(e):
-            found |= self.depends.get(name, frozenset())
+            loops |= self.depends.get(name, frozenset())
             if name in self.iterations:
-                found.add(name)
-        return frozenset(found)
+                loops.add(name)
+        return frozenset(loops)
 
     # Values
 
     def _value(self, v: Value, lanes: Lanes) -> Any:
-        """Return the node of a value, or what a condition on indices is."""
+        """Return the node of a value, or the outcome of a condition on indices."""
         match v:
             case ConstValue():
                 return self._node("free", "constant", v.dtype, (), lanes, (repr(v.value),))
@@ -320,10 +320,10 @@ def _node_ids(value: Any) -> tuple[int, ...]:
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
 
 
-def _counted(nodes: Sequence[Node], cost: Cost) -> Necessary:
+def _counted(nodes: Sequence[Node], cost: Cost) -> LowerBound:
     needed = [np.zeros(len(n.lanes), bool) for n in nodes]
     users: list[list[int]] = [[] for _ in nodes]
-    for k in reversed(range(len(nodes))):  # a node stands behind its operands
+    for k in reversed(range(len(nodes))):  # a node follows its operands
         if nodes[k].kind == "store" or nodes[k].name == "branch":
             needed[k] = nodes[k].lanes
         if needed[k].any():
@@ -345,11 +345,11 @@ def _counted(nodes: Sequence[Node], cost: Cost) -> Necessary:
             operations[node.name] = operations.get(node.name, 0) + lanes
             types = tuple(t for t in (nodes[a].dtype for a in node.args) if t is not None)
             arithmetic += 0 if k in joined else lanes * cost(node, types)
-    return Necessary(arithmetic, loads, stores, operations)
+    return LowerBound(arithmetic, loads, stores, operations)
 
 
 def _joined(nodes: Sequence[Node], users: Sequence[Sequence[int]]) -> set[int]:
-    """Return the operations that cost nothing, as the instruction of their only readers does them too."""
+    """Return the free operations, which are fused into the instructions of their only readers."""
     found: set[int] = set()
     taken: set[int] = set()
     for k, node in enumerate(nodes):

@@ -1,11 +1,11 @@
-"""Run a block's control flow and index arithmetic, with what is read from memory unknown.
+"""Execute a block's control flow and index arithmetic, with values from memory unknown.
 
-Every integer instruction is executed for all threads of the block; a value read from memory, or computed from one, is
-unknown. Branches, loops and addresses of affine programs depend on nothing unknown, so that it is exact how often each
-instruction is issued and which addresses it uses. Where a branch does depend on data, it is taken to go the shorter
-way (past the slow path of a division, for instance), and counted as undecided.
+Every integer instruction is executed for all threads of the block; values read from memory, or computed from such
+values, are unknown. Branches, loops and addresses of affine programs are independent of them, so the issue counts and
+addresses of instructions are exact. A data-dependent branch takes its shorter path (past the slow path of a division,
+for instance) and counts as undecided.
 
-Not modelled: time, caches, and the order of threads, which changes no count.
+Time, caches and the order of threads are not modelled; the order changes no count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sass.memory import WARP, Traffic, access_bytes, count_requests, parse_addre
 from sass.operands import half_words, split_operands
 
 MAX_ISSUED = 20_000_000
-"""Instructions of all threads after which a loop is taken to be endless."""
+"""Instructions of all threads after which a loop counts as endless."""
 _LOADS = {"LDG": False, "LDS": True, "LD": False}
 _STORES = {"STG": False, "STS": True, "ST": False, "RED": False}
 _Outcome = tuple[list[Words] | None, list[Flags] | None, Flags]
@@ -32,12 +32,12 @@ _NO_RESULT = frozenset({"BSSY", "BSYNC", "BAR", "NOP", "WARPSYNC", "YIELD", "MEM
 
 
 class MachineError(Exception):
-    """Code that this machine cannot follow."""
+    """Code that this machine cannot execute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a kernel is launched.
+    """Launch configuration of a kernel.
 
     Attributes:
         grid: Blocks in x, y and z.
@@ -61,9 +61,9 @@ class Execution:
 
     Attributes:
         threads: Threads of the block.
-        issued: For each instruction, the threads that came to it, over all times.
-        warps: The same for warps: what the hardware issues.
-        indexing: Of ``issued``, how often the results depended on indices and parameters alone.
+        issued: Executions of each instruction by threads.
+        warps: Executions of each instruction by warps, the issue count of the hardware.
+        indexing: Number of ``issued`` with results that depend on indices and parameters alone.
         undecided: Branches that depended on data, by position, in threads.
         memory: Traffic, of ``global`` and ``shared`` memory.
     """
@@ -120,7 +120,7 @@ class _Machine:
     def run(self) -> Execution:
         end = len(self.code.instructions)
         while True:
-            at = int(self.pc.min())  # threads ahead wait where ways meet, as the lowest position goes first
+            at = int(self.pc.min())  # the lowest position runs first, so that threads reconverge where paths join
             if at >= end:
                 return self.result
             lanes = self.pc == at
@@ -138,7 +138,7 @@ class _Machine:
         if i.opcode in ("BRA", "CALL", "JMP", "RET", "EXIT"):
             self._jump(at, i, lanes, guard, guard_known)
         elif i.opcode in ("BRX", "JMX", "BREAK", "KILL"):
-            raise MachineError(f"{self.code.name}: no meaning for {i}")
+            raise MachineError(f"{self.code.name}: unsupported instruction {i}")
         elif i.opcode not in _NO_RESULT:
             acting = lanes & (guard | ~guard_known)
             if i.opcode in _LOADS or i.opcode in _STORES:
@@ -156,10 +156,10 @@ class _Machine:
         for o in i.operands:
             if o.kind is Kind.PREDICATE:
                 flag, flag_known = self._flag(o)
-                # what is false decides by itself
+                # a known false operand decides
                 known = (known & flag_known) | (known & ~taken) | (flag_known & ~flag)
                 taken = taken & flag
-        if i.has("DIV"):  # only where the threads of a warp have parted
+        if i.has("DIV"):  # only while threads of a warp have diverged
             return
         open_ = lanes & ~known
         if open_.any():
@@ -172,7 +172,7 @@ class _Machine:
         elif i.opcode == "RET":
             register = next(o.number for o in i.operands if o.kind is Kind.REGISTER)
             if not self.known[register][going].all():
-                raise MachineError(f"{self.code.name}: {i} returns to an unknown place")
+                raise MachineError(f"{self.code.name}: {i} returns to an unknown position")
             self.pc[going] = self.values[register][going] // BYTES
         else:
             target = branch_target(self.code, i)
@@ -202,7 +202,7 @@ class _Machine:
         count_requests(traffic, what, shared, access_bytes(i), total, acting & known)
 
     def _compute(self, at: int, i: Instruction, lanes: Flags, acting: Flags, guard_known: Flags) -> None:
-        """Execute an instruction that writes registers or predicates, and say what they become otherwise."""
+        """Execute an instruction that writes registers or predicates; unsupported results become unknown."""
         if i.opcode in _STORES:
             return
         registers, predicates, sources, flags = self.split[at]
@@ -226,7 +226,7 @@ class _Machine:
         to_known[k] = np.where(acting, known, to_known[k])
 
     def _evaluate(self, i: Instruction, sources: list[Operand], flags: list[Operand], width: int) -> _Outcome:
-        """Return words, predicates and where they are known."""
+        """Return words and predicates, with masks of known values."""
         n = self.result.threads
         constant = self._constant_words(i, sources, width)
         if constant is not None:
@@ -248,7 +248,7 @@ class _Machine:
         return list(found.words), list(found.flags), known
 
     def _constant_words(self, i: Instruction, sources: list[Operand], width: int) -> list[Any] | None:
-        """Return the words that an instruction fetches which reads no register, or None."""
+        """Return the words of an instruction that reads constants but no register, or None."""
         if i.opcode in ("S2R", "S2UR", "CS2R"):
             value = self.special.get(i.operands[1].text)
             return None if value is None else [value, 0]

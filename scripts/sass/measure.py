@@ -1,4 +1,4 @@
-"""Counts of one kernel, from its machine code and, for kernels of ours, from its IR."""
+"""Counts of one kernel, from its machine code and, for our kernels, from its IR."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from sass.costs import OperationCosts
 from sass.disassembly import disassemble
 from sass.instructions import Code
 from sass.launches import Argument, PointerArgument, ScalarArgument, launch_of
-from sass.lower_bound import Necessary, necessary
+from sass.lower_bound import LowerBound, lower_bound
 from sass.machine import Execution, Launch, run_block
 
 
 @dataclass(frozen=True)
 class KernelCounts:
-    """One block of a kernel: in the middle of its interior, or of its grid where there is none.
+    """Counts of one block of a kernel: in the middle of its interior, or else of its grid.
 
     Attributes:
         name: The kernel.
-        launch: How it is launched.
-        resources: What ptxas says of it.
+        launch: Its launch configuration.
+        resources: Its resources by ptxas.
         shared_bytes: Dynamic shared memory of a block.
         code: Its machine code.
         execution: Counts of the block.
-        needed: What the block cannot do without; None for a kernel whose IR is not known.
-        classes: Instructions of the block by what they are for.
-        interior_share: Share of all blocks that have neither clamps nor guards; 1 where all run the same code.
-        border_issued: Instructions of the threads of a block beside the interior.
+        needed: Lower bound for the block; None for a kernel without IR.
+        classes: Instructions of the block by class.
+        interior_share: Share of blocks without clamps and guards; 1 if all blocks run the same code.
+        border_issued: Instructions of the threads of a block next to the interior.
     """
 
     name: str
@@ -46,7 +46,7 @@ class KernelCounts:
     shared_bytes: int
     code: Code
     execution: Execution
-    needed: Necessary | None = None
+    needed: LowerBound | None = None
     classes: Mapping[str, int] = field(default_factory=dict)
     interior_share: float = 1.0
     border_issued: int = 0
@@ -58,32 +58,32 @@ class KernelCounts:
 
     @property
     def issued(self) -> int:
-        """Instructions of all threads, as if all blocks were like this one."""
+        """Instructions of all threads, if all blocks equal this one."""
         return int(self.execution.issued.sum()) * self.blocks
 
     @property
     def issued_with_border(self) -> int:
-        """Instructions of all threads, with blocks outside the interior taken for the one beside it."""
+        """Instructions of all threads, if boundary blocks equal the one next to the interior."""
         inside = self.interior_share * int(self.execution.issued.sum())
         return round((inside + (1 - self.interior_share) * self.border_issued) * self.blocks)
 
     @property
     def slots(self) -> int:
-        """Lanes of all instructions that warps issue, idle ones included."""
+        """Lanes of all issued warp instructions, including idle lanes."""
         return int(self.execution.warps.sum()) * 32 * self.blocks
 
     @property
     def necessary(self) -> int:
-        """Necessary instructions of all threads."""
+        """Lower bound of the instructions of all threads."""
         return 0 if self.needed is None else self.needed.total * self.blocks
 
     def sectors(self) -> tuple[int, int]:
-        """Return transactions with global memory and distinct sectors, of one block."""
+        """Return global memory transactions and distinct sectors of one block."""
         traffic = self.execution.memory["global"]
         return sum(traffic.transactions.values()), sum(len(s) for s in traffic.touched.values())
 
     def bank_conflicts(self) -> int:
-        """Return the wavefronts of shared memory beyond those without conflicts, of one block."""
+        """Return the additional wavefronts of shared memory due to bank conflicts, of one block."""
         traffic = self.execution.memory["shared"]
         return sum(traffic.transactions.values()) - sum(traffic.ideal.values())
 
@@ -118,8 +118,8 @@ def measure_program(program: Program, scalars: Mapping[str, Any], costs: Operati
 
     Args:
         program: The pipeline.
-        scalars: Values of run-time parameters, by the names they have in kernels.
-        costs: Costs of operations; its architecture is compiled for.
+        scalars: Values of run-time parameters, by their names in kernels.
+        costs: Costs of operations; defines the target architecture.
     """
     return [measure_kernel(k, scalars, costs) for k in program.kernels]
 
@@ -140,15 +140,15 @@ def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: Operatio
     border = execution if outside is None else run_block(code, launch, block_at(outside, counts, printed.grid))
     return KernelCounts(
         printed.name, launch, cubin.kernels[printed.name], printed.shared_bytes, code, execution,
-        necessary(kernel, position, costs), classes_of(code, execution), share,
+        lower_bound(kernel, position, costs), classes_of(code, execution), share,
         int(border.issued.sum()),
     )  # fmt: skip
 
 
 def interior_block(kernel: KernelIR) -> tuple[list[int], float]:
-    """Return the block in the middle of those without clamps and guards, and their share of all blocks.
+    """Return the middle one of the blocks without clamps and guards, and their share of all blocks.
 
-    Where a kernel has one body for all blocks, it is the middle block of the grid.
+    For a kernel with one body for all blocks, it is the middle block of the grid.
     """
     box = _interior(kernel)
     inside = math.prod(hi - lo + 1 for lo, hi in box)
@@ -156,7 +156,7 @@ def interior_block(kernel: KernelIR) -> tuple[list[int], float]:
 
 
 def border_block(kernel: KernelIR) -> list[int] | None:
-    """Return the block beside the interior along the loop that has most blocks outside, None if there are none."""
+    """Return the block next to the interior along the loop with the most boundary blocks; None without such blocks."""
     box = _interior(kernel)
     outside = [1 - (hi - lo + 1) / n for (lo, hi), (_, n) in zip(box, kernel.grid_loops, strict=True)]
     if not any(outside):
@@ -189,7 +189,7 @@ def block_at(position: Sequence[int], count: Sequence[int], grid: tuple[int, int
 
 
 def measure_peer(kernel: PeerKernel, nvdisasm: str) -> KernelCounts:
-    """Return the counts of the middle block of a kernel compiled by others."""
+    """Return the counts of the middle block of a peer's kernel."""
     code = disassemble(kernel.cubin, nvdisasm)[kernel.name]
     x, y, z = (n // 2 for n in kernel.launch.grid)
     execution = run_block(code, kernel.launch, (x, y, z))

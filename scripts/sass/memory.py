@@ -1,7 +1,7 @@
-"""What the memory requests of a block cost: sectors of global memory, wavefronts of shared memory.
+"""Cost of a block's memory requests: sectors of global memory, wavefronts of shared memory.
 
-The model is that of `autosched.runtime.emulator.trace`, with what machine code adds: several elements in one
-instruction. Eight bytes a lane go through shared memory by half-warps, sixteen by quarters.
+The model is that of `autosched.runtime.emulator.trace`, extended to vector accesses. Shared memory serves eight bytes
+a lane by half-warps, sixteen by quarter-warps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return what an address operand adds up; the descriptor before it does not count."""
+    """Return the parsed address operand, without its descriptor."""
     inner = text[text.rindex("[") + 1 : text.rindex("]")]
     registers, offset = [], 0
     for sign, kind, number, suffix, literal in _TERM.findall(inner):
@@ -47,7 +47,7 @@ def parse_address(text: str) -> Address:
 
 
 def access_bytes(i: Instruction) -> int:
-    """Return the bytes a lane moves."""
+    """Return the bytes of an access by one lane."""
     for m in i.modifiers:
         if m in ("U8", "S8", "8"):
             return 1
@@ -64,9 +64,9 @@ class Traffic:
 
     Attributes:
         requests: Executed loads and stores, by warp.
-        unknown: Requests at addresses that depend on data, which no other number includes.
+        unknown: Requests at data-dependent addresses, which are in no other count.
         transactions: Sectors of global memory or wavefronts of shared memory.
-        ideal: Wavefronts were there no bank conflict.
+        ideal: Wavefronts without bank conflicts.
         touched: Distinct sectors, or words of shared memory.
     """
 
@@ -77,7 +77,7 @@ class Traffic:
     touched: dict[str, set[int]] = field(default_factory=dict)
 
     def distinct(self, what: str) -> int:
-        """Return how many distinct sectors or words loads or stores touch."""
+        """Return the number of distinct sectors or words of loads or stores."""
         return len(self.touched.get(what, ()))
 
 

@@ -1,4 +1,4 @@
-"""Which operands of an instruction are written, and which are read."""
+"""Written and read operands of instructions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMPARISONS = frozenset({"ISETP", "UISETP", "PLOP3", "UPLOP3", "FSETP", "DSETP",
 
 
 def split_operands(i: Instruction) -> tuple[list[int], list[int], list[Operand], list[Operand]]:
-    """Return registers and predicates that an instruction writes, and words and predicates that it reads."""
+    """Return an instruction's written registers and predicates, and its read words and predicates."""
     rest = list(i.operands)
     predicates: list[int] = []
     registers: list[int] = []
@@ -24,7 +24,7 @@ def split_operands(i: Instruction) -> tuple[list[int], list[int], list[Operand],
         first = rest.pop(0).number
         registers = [first + k if first != ZERO else ZERO for k in range(result_words(i))]
         words = [k for k, o in enumerate(rest) if o.kind is not Kind.PREDICATE]
-        written = words[0] if words else 0  # predicates that stand before a word that is read
+        written = words[0] if words else 0  # predicates before a source word
         predicates += [o.number for o in rest[:written]]
         del rest[:written]
     flags = [o for o in rest if o.kind is Kind.PREDICATE]
@@ -32,7 +32,7 @@ def split_operands(i: Instruction) -> tuple[list[int], list[int], list[Operand],
 
 
 def result_words(i: Instruction) -> int:
-    """Return how many registers an instruction writes."""
+    """Return the number of registers that an instruction writes."""
     if i.opcode in ("LDG", "LDS", "LDL", "LD", "LDC", "ULDC"):
         return max(access_bytes(i) // 4, 1)
     if i.opcode == "CS2R":
@@ -44,6 +44,6 @@ def result_words(i: Instruction) -> int:
 
 
 def half_words(high: Operand, low: Operand) -> int:
-    """Return the word whose halves are two float16 literals: the compiler moves constants so."""
+    """Return the word with two float16 literals as halves, a form of constants in moves."""
     bits = np.array([float(low.text), float(high.text)], np.float16).view(np.uint16)
     return int(bits[0]) | int(bits[1]) << 16

@@ -1,1 +1,1 @@
-"""Data sets and training runs, as configurations describe them."""
+"""Data sets and training runs defined by configurations."""

@@ -1,4 +1,4 @@
-"""Training of cost models, as `configs/train.yaml` describes it."""
+"""Training of cost models, configured by `configs/train.yaml`."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ def bar(unit: str) -> Progress:
 
 
 def load_data(config: DictConfig) -> Dataset:
-    """Return the data set that the configuration asks for."""
+    """Return the data set of the configuration."""
     data = config.data
-    if data.beside and config.model.form == "paper":  # whose components count the multiprocessors of one
+    if data.beside and config.model.form == "paper":  # its components depend on one device's number of multiprocessors
         raise InputError("model=paper learns from one device: leave out data.beside, or take model=timed")
-    found = load_labels(config, listed(data.path), data.source, data.generator)
+    dataset = load_labels(config, listed(data.path), data.source, data.generator)
     for path in listed(data.beside):
-        found = found.joined(load_labels(config, [path]))
-    return found
+        dataset = dataset.joined(load_labels(config, [path]))
+    return dataset
 
 
 def listed(paths: Any) -> list[str]:
-    """Return the files of a setting that names one or several."""
+    """Return the files of a setting with one or several paths."""
     return [paths] if isinstance(paths, str) else list(paths)
 
 
@@ -84,7 +84,7 @@ def load_labels(
 
 
 def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path) -> TrainOutcome:
-    """Train one model and show how it goes."""
+    """Train one model and show the progress."""
     data, settings = config.data, settings_of(config)
     parts = split(
         dataset, held_out, validation=data.validation, test=data.test if not held_out else 0.0,
@@ -95,9 +95,9 @@ def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Pa
         name = f"without {without}" if held_out else "training"
         task = progress.add_task(name, total=settings.optimiser.epochs, note="")
 
-        def report(found: EpochReport) -> None:
-            note = f"error {found.error:.4f}, best {found.best:.4f}"
-            progress.update(task, completed=found.epoch, note=note)
+        def report(epoch: EpochReport) -> None:
+            note = f"error {epoch.error:.4f}, best {epoch.best:.4f}"
+            progress.update(task, completed=epoch.epoch, note=note)
 
         return train(
             dataset, parts, settings, directory, resume=config.resume, curves=config.curves, plots=config.plots,
@@ -106,7 +106,7 @@ def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Pa
 
 
 def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list[str]) -> dict[str, EvaluationSummary]:
-    """Train a model for each app without it, or for some, and return the figures on the app by model and app."""
+    """Train a model for each held-out app; return the figures on the held-out apps, by app and model."""
     rows: dict[str, EvaluationSummary] = {}
     for app in chosen or [f for f in dataset.own_families if not f.startswith(RANDOM)]:
         outcome = run(config, dataset, [app], directory / app)
@@ -115,9 +115,9 @@ def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list
 
 
 def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> dict[str, EvaluationSummary]:
-    """Train a model for each of some groups of pipelines without it; return the figures on all pipelines, each unseen.
+    """Train a model for each fold of held-out pipelines; return the figures on all pipelines.
 
-    With few pipelines, figures on a tenth of them depend much on which these are.
+    With few pipelines, figures on a single held-out tenth depend strongly on the split.
     """
     families = dataset.own_families
     order = np.random.default_rng(config.optimiser.seed).permutation(len(families))
@@ -125,14 +125,17 @@ def cross_validated(config: DictConfig, dataset: Dataset, directory: Path) -> di
     for k in range(config.folds):
         group = [families[f] for f in order[k :: config.folds]]
         scores += run(config, dataset, group, directory / f"fold{k}").predictions.scores()
-    found = {"learned": summarise(scores), "analytical": predict_analytically(dataset, dataset.own_pipelines).summary()}
-    text = table(found, dataset.source) + "\n"
+    summaries = {
+        "learned": summarise(scores),
+        "analytical": predict_analytically(dataset, dataset.own_pipelines).summary(),
+    }
+    text = table(summaries, dataset.source) + "\n"
     replace_file(directory / FOLDS_FILE, lambda beside: beside.write_text(text, encoding="utf-8"))
-    return found
+    return summaries
 
 
 def train_and_print(config: DictConfig) -> None:
-    """Train the models that a configuration describes, and print figures on pipelines that were held out."""
+    """Train the models of a configuration and print figures on held-out pipelines."""
     dataset = load_data(config)
     print(dataset.summary())
     if note := other_simulation(dataset.source, dataset.target):

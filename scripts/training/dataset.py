@@ -1,4 +1,4 @@
-"""Measurement of many schedules of random pipelines and apps, as `configs/make_dataset.yaml` describes it."""
+"""Measurement of many schedules of random pipelines and apps, configured by `configs/make_dataset.yaml`."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from autosched.target import Target, get_target
 CONSOLE = Console(stderr=True)
 CORES_PER_DRAWER = 4
 GRACE_S = 0.5
-"""How long after the end of the budget schedules are no longer waited for."""
+"""Seconds after the end of the budget until which pending schedules are awaited."""
 TURNS_SHARE = 0.35
-"""Share of the budget for timing a pipeline's schedules once more in turns; what it does not need is not used."""
+"""Largest share of the budget for interleaved retiming of a pipeline's schedules."""
 LIMITS = ("compile_processes", "compile_timeout_s", "time_limit_s", "trust_limit_s", "ahead", "lifetime", "again")
 
 
 def backend_of(config: DictConfig, target: Target) -> Backend:
-    """Return what the configuration asks to measure on."""
+    """Return the backend of the configuration."""
     if config.backend == "simulated":
         return SimulatedBackend(target)
     rule = read_settings(_plain(config.stop), "measure.stop", StopRule)
@@ -59,7 +59,7 @@ def backend_of(config: DictConfig, target: Target) -> Backend:
         numbers = tuple(config.devices)
         names = {Target.detect(n).name for n in numbers}
         if len(names) != 1:
-            raise InputError(f"devices are {', '.join(sorted(names)) or 'none'}: give the numbers of GPUs of one kind")
+            raise InputError(f"devices are {', '.join(sorted(names)) or 'none'}: list GPUs of one kind only")
         return CudaBackend(names.pop(), numbers, rule, config.fast_math)
     raise InputError(f"there is no backend {config.backend!r}; there is simulated, cpu and cuda")
 
@@ -72,12 +72,12 @@ def limits_of(config: DictConfig) -> MeasureSettings:
 
 
 def _plain(config: DictConfig) -> dict[Any, Any]:
-    found: Any = OmegaConf.to_container(config)
-    return dict(found)
+    plain: Any = OmegaConf.to_container(config)
+    return dict(plain)
 
 
 def problems_of(config: DictConfig) -> list[Problem]:
-    """Return the pipelines to measure, apps evenly among the random ones."""
+    """Return the pipelines to measure, apps spread evenly among random ones."""
     settings = read_settings(_plain(config.random_pipelines), "random_pipelines", RandomPipelineSettings)
     chosen = config.dataset
     apps = [Problem.app(n, small=chosen.small) for n in (NAMES if list(chosen.apps) == ["all"] else chosen.apps)]
@@ -86,13 +86,13 @@ def problems_of(config: DictConfig) -> list[Problem]:
 
 
 def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline: float) -> CandidateSupply:
-    """Return the pipelines of the configuration, with schedules that are drawn in processes.
+    """Return the pipelines of the configuration, with schedules generated in processes.
 
     Args:
         config: Settings of the script.
-        target: What for.
-        ahead: Whether they may be drawn while others are measured.
-        deadline: Time by `time.monotonic` after which no more are waited for.
+        target: Target of the schedules.
+        ahead: Whether generation overlaps with measurements.
+        deadline: End of waiting for schedules, by `time.monotonic`.
     """
     problems = problems_of(config)
     drawer = CandidateWorker(
@@ -110,26 +110,26 @@ def drawn_schedules(config: DictConfig, target: Target, *, ahead: bool, deadline
     )
 
 
-def known_schedules(config: DictConfig) -> CandidateSupply:
-    """Return the pipelines of other labels, with the schedules that these are of."""
+def replayed_schedules(config: DictConfig) -> CandidateSupply:
+    """Return the pipelines of other labels, with the labels' schedules."""
     paths = config.dataset.labels
-    known = ReplayedSchedules.read([paths] if isinstance(paths, str) else list(paths))
-    return CandidateSupply(known.problems, known.count, known.draw, known.key)
+    replayed = ReplayedSchedules.read([paths] if isinstance(paths, str) else list(paths))
+    return CandidateSupply(replayed.problems, replayed.count, replayed.draw, replayed.key)
 
 
 def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
-    """Measure until everything is done or the time is over, and show how it goes."""
+    """Measure until everything is done or the time is over, and show the progress."""
     target = get_target(config.target)
     backend = backend_of(config.measure, target)
     target = target_of_labels(target, backend.source)
     started = time.perf_counter()
     budget_s = config.budget_s * (1 - TURNS_SHARE if config.measure.turns else 1)
     if config.dataset.labels:
-        supply = known_schedules(config)
+        supply = replayed_schedules(config)
     else:
-        cost_model(config.cost, target)  # which is refused here if it cannot be used, not at each pipeline
+        cost_model(config.cost, target)  # an unusable model fails here, not at each pipeline
         last = time.monotonic() + budget_s + GRACE_S
-        # What is drawn meanwhile would disturb measurements that need the cores.
+        # Concurrent generation would disturb measurements on the cores.
         supply = drawn_schedules(config, target, ahead=not backend.needs_quiet, deadline=last)
     samples = CandidateQueue(
         supply, target, database, f"{backend.source} {backend.generator}",
@@ -156,37 +156,37 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
         time_in_turns(config, database, backend, target, limits, started + config.budget_s)
     took = time.perf_counter() - started
     CONSOLE.print(measurer.summary.text(), highlight=False)
-    CONSOLE.print(f"{took:.0f} s, {samples.waited_s:.0f} s of them waiting for schedules", highlight=False)
+    CONSOLE.print(f"{took:.0f} s, of which {samples.waited_s:.0f} s waiting for schedules", highlight=False)
     return measurer
 
 
 def time_in_turns(
     config: DictConfig, database: ResultsDatabase, backend: Backend, target: Target, limits: MeasureSettings, end: float
 ) -> None:
-    """Time each pipeline's schedules once more, in turns, where that was not done yet.
+    """Retime each pipeline's schedules, interleaved, where that is not done yet.
 
     Args:
         config: Settings of the script.
-        database: Has their times.
-        backend: What measures.
-        target: What the schedules are made for.
+        database: Database of the times.
+        backend: Backend of the measurement.
+        target: Target of the schedules.
         limits: Time limits.
-        end: Time by `time.perf_counter` after which no further pipeline is begun.
+        end: Time by `time.perf_counter` after which no further pipeline starts.
     """
     deadline = time.monotonic() + end - time.perf_counter()
     with InterleavedComparison(
         backend, limits, read_settings(_plain(config.measure.turns), "measure.turns", RoundsRule)
     ) as comparer:
-        found = retime_interleaved(database, backend, target, comparer, deadline=deadline)
-        outcomes = list(track(found, "in turns", console=CONSOLE))
+        timings = retime_interleaved(database, backend, target, comparer, deadline=deadline)
+        outcomes = list(track(timings, "in turns", console=CONSOLE))
     for problem, reason in outcomes:
         if reason:
-            CONSOLE.print(f"[yellow]{problem.title} keeps the times that it has:[/] {reason}", highlight=False)
+            CONSOLE.print(f"[yellow]{problem.title} keeps its earlier times:[/] {reason}", highlight=False)
     CONSOLE.print(f"{sum(not reason for _, reason in outcomes)} pipelines timed in turns", highlight=False)
 
 
 def write_parquet(config: DictConfig, database: ResultsDatabase, source: str) -> None:
-    """Write the samples of a source as Parquet, if that is asked for."""
+    """Write the samples of a source as Parquet, if configured."""
     if config.parquet is None:
         return
     Path(config.parquet).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What worker processes do in tests."""
+"""Services of worker processes in tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Doer:
     """Doubles numbers, or fails in some way."""
 
     def do(self, what: object) -> object:
-        """Return twice a number; crash or hang if told to."""
+        """Return twice a number; crash or hang on request."""
         if what == "crash":
             os._exit(3)
         if what == "hang":

@@ -1,4 +1,4 @@
-"""Steps one after the other, each in a process of its own: how they end, and what is known of it afterwards."""
+"""Sequences of steps, each in its own process: outcomes and recorded state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def state(chosen: Options) -> dict[str, Any]:
     return found
 
 
-def test_a_step_is_run_and_not_run_again(tmp_path: Path) -> None:
+def test_a_finished_step_is_not_run_again(tmp_path: Path) -> None:
     chosen, said = options(tmp_path), list[str]()
     assert campaign(chosen, said).run(SEARCH, 60.0) == 0
     assert state(chosen)["steps"]["search"]["status"] == "finished"
@@ -43,7 +43,7 @@ def test_a_step_is_run_and_not_run_again(tmp_path: Path) -> None:
     assert summary.count("`here`") == 3
 
 
-def test_a_step_that_takes_too_long_is_killed_and_goes_on_later(tmp_path: Path) -> None:
+def test_a_step_over_its_time_limit_is_killed_and_resumed_later(tmp_path: Path) -> None:
     chosen, said = options(tmp_path, apps=("local_laplacian",), strategies=("beam",)), list[str]()
     hasty = [replace(SEARCH[0], least_s=0.0)]
     assert campaign(chosen, said).run(hasty, 5.5) == 0
@@ -52,7 +52,7 @@ def test_a_step_that_takes_too_long_is_killed_and_goes_on_later(tmp_path: Path) 
     assert found["seconds"] < 5.0
 
 
-def test_a_step_that_fails_says_how(tmp_path: Path) -> None:
+def test_a_failed_step_reports_its_error(tmp_path: Path) -> None:
     chosen, said = options(tmp_path, strategies=("nonsense",)), list[str]()
     assert campaign(chosen, said).run(SEARCH, 60.0) == 1
     found = state(chosen)["steps"]["search"]
@@ -60,7 +60,7 @@ def test_a_step_that_fails_says_how(tmp_path: Path) -> None:
     assert "there is no strategy 'nonsense'" in found["message"]
 
 
-def test_where_there_is_no_time_nothing_is_started(tmp_path: Path) -> None:
+def test_no_step_starts_without_time(tmp_path: Path) -> None:
     chosen, said = options(tmp_path), list[str]()
     patient = [Step("search", 1.0, least_s=1000.0)]
     assert campaign(chosen, said).run(patient, 30.0) == 0
@@ -74,13 +74,13 @@ def test_results_of_two_devices_are_not_mixed(tmp_path: Path) -> None:
         campaign(chosen, []).run(chosen_steps(["search", "timing"]), 30.0)
 
 
-def test_schedules_may_be_found_before_on_another_machine(tmp_path: Path) -> None:
+def test_schedules_may_come_from_another_machine(tmp_path: Path) -> None:
     chosen = options(tmp_path)
     assert campaign(chosen, []).run(SEARCH, 60.0) == 0
     assert state(chosen)["device"] == ""
 
 
-def test_without_a_gpu_steps_that_need_none_are_run_all_the_same(tmp_path: Path) -> None:
+def test_steps_without_a_gpu_run_on_any_machine(tmp_path: Path) -> None:
     chosen, said = options(tmp_path, target="cuda", device="h200"), list[str]()
     steps = chosen_steps(["search", "collect"])
     found = Campaign(chosen, say=said.append, why_not=lambda *_: "")

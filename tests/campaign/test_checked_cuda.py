@@ -1,4 +1,4 @@
-"""Results that are compared where they lie."""
+"""Comparison of results on the device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ A, B = Problem.app("blur", small=True), Problem.app("unsharp", small=True)
     ],
 )
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_numbers_agree_as_far_as_rounding(got: list[float], trusted: list[float], same: bool, dtype: str) -> None:
+def test_numbers_agree_up_to_rounding(got: list[float], trusted: list[float], same: bool, dtype: str) -> None:
     with np.errstate(over="ignore"):
         a, b = (np.array(v, dtype) for v in (got, trusted))
     if not (dtype == "float16" and 3e38 in trusted):
@@ -58,17 +58,17 @@ class Memory:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> tuple[ComparingDevice, Memory]:
     memory = Memory()
-    found = object.__new__(ComparingDevice)
-    found.agreed, found._problem, found._trusted, found._position = False, None, [], 0
-    found._stream = nullcontext()
-    found._cupy = np
+    comparing = object.__new__(ComparingDevice)
+    comparing.agreed, comparing._problem, comparing._trusted, comparing._position = False, None, [], 0
+    comparing._stream = nullcontext()
+    comparing._cupy = np
     monkeypatch.setattr(ComparingDevice, "_view", lambda _, address, *__: memory.arrays[address])
     monkeypatch.setattr(CupyDevice, "read", lambda _, address, *__: memory.arrays[address].copy())
     monkeypatch.setattr(CupyDevice, "synchronise", lambda _: None)
-    return found, memory
+    return comparing, memory
 
 
-def test_the_first_candidate_of_a_problem_is_what_others_are_held_against(
+def test_candidates_are_compared_with_the_first_one_of_their_problem(
     device: tuple[ComparingDevice, Memory],
 ) -> None:
     gpu, memory = device
@@ -83,11 +83,11 @@ def test_the_first_candidate_of_a_problem_is_what_others_are_held_against(
     assert outcome(A, 1.0, 2.0) == (True, [1.0, 2.0])
     assert outcome(A, 1.0, 2.5) == (False, [1.0, 2.5])
     assert outcome(A, 1.00001, 2.0) == (True, [1.0, 2.0])
-    assert outcome(B, 2.5, 1.0) == (False, [2.5, 1.0]), "of another problem nothing is known"
-    assert outcome(A, 7.0, 2.0) == (False, [7.0, 2.0]), "nor of one that was left in between"
+    assert outcome(B, 2.5, 1.0) == (False, [2.5, 1.0]), "another problem has no trusted outputs yet"
+    assert outcome(A, 7.0, 2.0) == (False, [7.0, 2.0]), "trusted outputs are dropped with a change of problem"
 
 
-def test_only_what_differs_is_brought_to_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_different_outputs_are_copied_to_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     states: list[bool] = [False, True]
     gpu = SimpleNamespace(begin=lambda problem: setattr(gpu, "agreed", states.pop(0)), agreed=False)
     monkeypatch.setattr(checked_cuda, "_comparing_device", lambda number: gpu)
@@ -109,7 +109,7 @@ def test_one_process_at_a_time_uses_the_gpu(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True).returncode == 0
 
 
-def test_cupy_has_what_is_called() -> None:
+def test_cupy_has_the_functions_in_use() -> None:
     cupy = pytest.importorskip("cupy")
     for name in ("UnownedMemory", "MemoryPointer", "get_elapsed_time", "get_current_stream", "set_allocator", "Event"):
         assert hasattr(cupy.cuda, name)

@@ -1,4 +1,4 @@
-"""The command: help with nothing installed, refusals, an end from outside."""
+"""The command: help without installed packages, refusals, termination by a signal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPT = ROOT / "scripts" / "gpu_campaign.py"
 
 
 def command(*arguments: object) -> list[str]:
-    """Return the command line; no package is found but Python's own."""
+    """Return the command line; only Python's own packages are importable."""
     return [sys.executable, "-S", "-E", str(SCRIPT), *map(str, arguments)]
 
 
@@ -24,7 +24,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
 
 
-def test_help_needs_nothing() -> None:
+def test_help_needs_no_package() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert "tests, search, compile, suite, sanitizer, timing, collect, train, peers, profile, report" in " ".join(
@@ -32,7 +32,7 @@ def test_help_needs_nothing() -> None:
     )
 
 
-def test_without_any_package_it_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_missing_packages_are_reported_for_skipped_steps(tmp_path: Path) -> None:
     done = run("--out", tmp_path / "out", "--target", "simulated", "--seconds", 20)
     assert done.returncode == 0, done.stderr
     assert "search: skipped: Python modules are missing: networkx, numpy" in done.stdout
@@ -40,7 +40,7 @@ def test_without_any_package_it_says_what_it_leaves_out(tmp_path: Path) -> None:
     assert "Python modules are missing" in (tmp_path / "out" / "summary.md").read_text()
 
 
-def test_steps_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+def test_unknown_steps_are_refused(tmp_path: Path) -> None:
     for option in ("--steps", "--again"):
         done = run("--out", tmp_path, option, "nonsense")
         assert done.returncode == 2
@@ -51,7 +51,7 @@ def test_steps_that_do_not_exist_are_refused(tmp_path: Path) -> None:
     ("text", "message"),
     [('{"version": ', "is damaged"), ('{"version": 0}', "was written by another version of this script")],
 )
-def test_a_state_that_cannot_be_used_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_an_unusable_state_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "state.json").write_text(text)
     done = run("--out", tmp_path, "--target", "simulated", "--steps", "search")
     assert done.returncode == 2
@@ -59,14 +59,14 @@ def test_a_state_that_cannot_be_used_is_named(tmp_path: Path, text: str, message
     assert (tmp_path / "state.json").read_text() == text
 
 
-def test_the_report_is_made_of_the_files_alone(tmp_path: Path) -> None:
+def test_the_report_needs_only_the_files(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps({"tests": {"a::b": {"outcome": "passed"}}}))
     done = run("--out", tmp_path, "--steps", "report")
     assert done.returncode == 0
     assert "1 passed, 0 failed." in (tmp_path / "summary.md").read_text()
 
 
-def test_ended_from_outside_it_ends_its_step_and_writes_the_report(tmp_path: Path) -> None:
+def test_a_signal_ends_the_step_and_writes_the_report(tmp_path: Path) -> None:
     arguments = ["--out", tmp_path / "out", "--work", tmp_path / "work", "--steps", "search", "--target", "emulator"]
     log = tmp_path / "work" / "logs" / "search.txt"
     with subprocess.Popen([sys.executable, *command(*arguments)[3:]], stdout=subprocess.PIPE, text=True) as child:

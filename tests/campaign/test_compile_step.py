@@ -1,4 +1,4 @@
-"""Code that is compiled ahead, and schedules that are drawn ahead, serve a campaign on another machine."""
+"""Code and schedules from the step `compile` on another machine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CACHE = "AUTOSCHED_CACHE_DIR"
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Options]:
-    """A campaign that was prepared in two calls, in a cache that is lost then."""
+    """A campaign prepared in two calls, whose cache is lost afterwards."""
     directory = tmp_path_factory.mktemp("ahead")
     chosen = options(
         directory, strategies=("roots", "sioutas"), samples=10, pipelines=3, schedules=SCHEDULES, pipeline_settings=TINY
@@ -49,10 +49,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Options]:
         first, _ = run("compile", replace(chosen, samples=3))
         assert first.finished, first.message
         patch.setenv(CACHE, str(directory / "second"))
-        second, around = run("compile", chosen)
+        second, step_context = run("compile", chosen)
         assert second.finished, second.message
         assert "times" not in second.message, "nothing failed"
-        assert sum(part["schedules"] for part in around.parts.values()) >= 10
+        assert sum(part["schedules"] for part in step_context.parts.values()) >= 10
     yield chosen
 
 
@@ -63,7 +63,7 @@ def jobs_of(chosen: Options) -> list[Job]:
 
 @pytest.fixture
 def elsewhere(prepared: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
-    """The same campaign on another machine, whose compiler is broken."""
+    """The same campaign on another machine with a broken compiler."""
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     assert unpack_code(prepared.out_path / CODE_FILE, tmp_path / "cache") > 0
 
@@ -74,7 +74,7 @@ def elsewhere(prepared: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return prepared
 
 
-def test_what_is_collected_needs_no_compiler(elsewhere: Options) -> None:
+def test_collection_needs_no_compiler(elsewhere: Options) -> None:
     jobs = jobs_of(elsewhere)
     assert len(jobs) >= 10
     for job in jobs:
@@ -83,7 +83,7 @@ def test_what_is_collected_needs_no_compiler(elsewhere: Options) -> None:
         nvrtc.compile_cubin("__global__ void other() {}", H200.arch, name="other")
 
 
-def test_nor_does_what_is_timed_and_called(elsewhere: Options) -> None:
+def test_timing_and_calls_need_no_compiler(elsewhere: Options) -> None:
     (step,) = json.loads((elsewhere.out_path / "schedules.json").read_text()).values()
     assert {name.rpartition("/")[2] for name in step} == {"roots", "sioutas"}
     for part in step.values():
@@ -96,21 +96,21 @@ def test_nor_does_what_is_timed_and_called(elsewhere: Options) -> None:
             assert cached_cubin(key, H200.arch) is not None
 
 
-def test_drawn_schedules_are_collected_first(prepared: Options, tmp_path: Path) -> None:
+def test_precomputed_schedules_are_collected_first(prepared: Options, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / DRAWN_FILE).write_bytes((prepared.out_path / DRAWN_FILE).read_bytes())
     drawn = read_drawn(out / DRAWN_FILE)
     count = sum(map(len, drawn.values()))
-    outcome, around = run("collect", replace(prepared, out=str(out), work=str(tmp_path / "work"), samples=count))
+    outcome, step_context = run("collect", replace(prepared, out=str(out), work=str(tmp_path / "work"), samples=count))
     assert outcome.finished, outcome.message
     (path,) = sample_files.sample_paths(out)
     rows = {(r["problem"], r["schedule"]) for r in pq.read_table(path).to_pylist()}
     assert {(problem, text) for problem, found in drawn.items() for _, text in found} <= rows
-    assert set(drawn) <= set(around.parts)
+    assert set(drawn) <= set(step_context.parts)
 
 
-def test_a_campaign_takes_the_code_that_lies_beside_its_results(
+def test_a_campaign_unpacks_the_code_in_its_directory(
     prepared: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(CACHE, raising=False)
@@ -118,7 +118,7 @@ def test_a_campaign_takes_the_code_that_lies_beside_its_results(
     said: list[str] = []
     for _ in range(2):
         Campaign(chosen, say=said.append).run(chosen_steps(["train"]), 30.0)
-    assert sum(CODE_FILE in text for text in said) == 1, "the second time it is there"
+    assert sum(CODE_FILE in text for text in said) == 1, "the second call needs no unpacking"
     assert list((tmp_path / "work/cache/cubin").glob("*/*.cubin"))
 
 

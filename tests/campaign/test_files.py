@@ -1,4 +1,4 @@
-"""Files that survive a kill, and the results in them."""
+"""Atomic files, and results in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from campaign.files import read_json, write_json, write_text
 from campaign.results import Results
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_file_is_replaced_atomically(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.json"
     write_json(path, {"a": 1})
     with pytest.raises(ValueError, match="JSON compliant"):
@@ -21,7 +21,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["a.json"]
 
 
-def test_what_is_not_there_is_the_default_and_what_is_damaged_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_gives_the_default_and_a_damaged_one_is_named(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     assert read_json(path, 5) == 5
     path.write_text('{"a": ')
@@ -29,7 +29,7 @@ def test_what_is_not_there_is_the_default_and_what_is_damaged_is_named(tmp_path:
         read_json(path, 5)
 
 
-def test_parts_are_kept_from_call_to_call(tmp_path: Path) -> None:
+def test_parts_persist_between_calls(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     first = Results(path)
     first.record("suite", "blur/small", {"wrong": {"roots": None}})
@@ -45,8 +45,8 @@ def test_parts_are_kept_from_call_to_call(tmp_path: Path) -> None:
     assert Results(path).parts("timing") == {}
 
 
-def test_writing_does_not_take_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part is written at once, or, where writing takes long, with one of the next ones."""
+def test_writing_takes_a_limited_share_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is written at once or, with a slow disk, together with a later one."""
     clock = [0.0]
     written: list[int] = []
 

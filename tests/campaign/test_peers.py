@@ -1,4 +1,4 @@
-"""Programs that others would use, run beside ours."""
+"""The step that runs competing programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def results(name):
 
 @pytest.fixture
 def peers(tmp_path: Path) -> Path:
-    """A directory with two peers that share a module, and an archive of what they need."""
+    """A directory with two peers that share a module, and an archive of their binaries."""
     folder, built = tmp_path / "peers", tmp_path / "built" / "paper"
     built.mkdir(parents=True)
     (built / "manifest.json").write_text(json.dumps(MANIFEST))
@@ -47,19 +47,21 @@ def peers(tmp_path: Path) -> Path:
 
 
 def test_every_peer_is_run_on_every_app(peers: Path, tmp_path: Path) -> None:
-    outcome, around = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
+    outcome, step_context = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
     assert outcome.finished
     assert outcome.failures == 0
     assert outcome.message == "halide: 3 of 3 apps; torch: 3 of 3 apps"
-    assert around.parts["torch/harris"]["rows"] == [{"app": "harris", "scheduler": "torch", "ms": 1.0, "graph_ms": 0.5}]
+    assert step_context.parts["torch/harris"]["rows"] == [
+        {"app": "harris", "scheduler": "torch", "ms": 1.0, "graph_ms": 0.5}
+    ]
 
 
 def test_apps_are_chosen_by_our_names(peers: Path, tmp_path: Path) -> None:
-    _, around = run("peers", options(tmp_path, target="cpu", apps=("blur",), peers=str(peers)))
-    assert set(around.parts) == {"halide/blur3x3", "torch/blur3x3"}
+    _, step_context = run("peers", options(tmp_path, target="cpu", apps=("blur",), peers=str(peers)))
+    assert set(step_context.parts) == {"halide/blur3x3", "torch/blur3x3"}
 
 
-def test_an_app_that_takes_too_long_does_not_keep_the_others_from_their_turn(
+def test_an_app_over_its_time_limit_does_not_block_other_apps(
     peers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -80,37 +82,37 @@ def test_an_app_that_takes_too_long_does_not_keep_the_others_from_their_turn(
     chosen = options(tmp_path, target="cpu", apps=(), peers=str(peers))
     states = []
     for _ in range(3):
-        outcome, around = run("peers", chosen)
+        outcome, step_context = run("peers", chosen)
         assert not outcome.finished
         assert outcome.failures == 0
-        states.append({n.partition("/")[2] for n, p in around.parts.items() if is_done(p)})
-    # The last app that was written of may be the one that hangs: it is tried again, after the others and alone.
+        states.append({n.partition("/")[2] for n, p in step_context.parts.items() if is_done(p)})
+    # The last app in the file may be the hanging one: it is retried alone at the end.
     assert asked == ["blur3x3,harris,hist", "harris,hist", "hist", "blur3x3", "harris"]
     assert states == [set(), set(), {"hist", "blur3x3"}]
     assert run("peers", chosen)[0].message == "torch: 2 of 3 apps"
 
 
-def test_a_peer_that_fails_is_told(peers: Path, tmp_path: Path) -> None:
+def test_a_failing_peer_is_reported(peers: Path, tmp_path: Path) -> None:
     (peers / "torch_peers.py").write_text("raise SystemExit('no device')")
     outcome, _ = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
     assert (outcome.finished, outcome.failures) == (False, 1)
     assert "torch: 0 of 3 apps (ended with 1: no device)" in outcome.message
 
 
-def test_a_peer_that_is_not_there_is_told(peers: Path, tmp_path: Path) -> None:
+def test_a_missing_peer_is_reported(peers: Path, tmp_path: Path) -> None:
     (peers / "torch_peers.py").unlink()
     outcome, _ = run("peers", options(tmp_path, target="cpu", apps=(), peers=str(peers)))
     assert outcome.message == "halide: 3 of 3 apps; torch: torch_peers.py is not there"
 
 
-def test_what_was_built_is_found_unpacked_or_packed(peers: Path, tmp_path: Path) -> None:
+def test_built_files_may_be_a_folder_or_an_archive(peers: Path, tmp_path: Path) -> None:
     assert built_files(peers, tmp_path / "work") == tmp_path / "work" / "peers" / "paper"
     assert built_files(tmp_path / "built", tmp_path) == tmp_path / "built" / "paper"
     with pytest.raises(FileNotFoundError, match=r"neither a manifest\.json nor an archive"):
         built_files(tmp_path / "nothing", tmp_path)
 
 
-def test_rows_that_were_cut_short_are_left(tmp_path: Path) -> None:
+def test_truncated_rows_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "rows.json"
     file.write_text('[{"app": "a", ')
     assert recorded(file, ["a", "b"], whole=False) == {"a": {"rows": [], "interrupted": True}}

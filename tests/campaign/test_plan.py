@@ -1,4 +1,4 @@
-"""Which steps are run, what they need, how much time they get."""
+"""Choice of steps, their requirements and time limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_time_is_shared_by_weight() -> None:
     assert found[1] / found[0] == pytest.approx(step("collect").weight / step("suite").weight)
 
 
-def test_what_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_requirements_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = options(tmp_path, target="cuda")
     everything = {name: why_not(step(name), cuda, find=lambda _: False) for name in NAMES}
     assert all("Python modules are missing" in reason for reason in everything.values())
@@ -56,7 +56,7 @@ def test_modules_are_looked_up_without_importing_them() -> None:
     assert "this" not in sys.modules
 
 
-def test_a_step_is_told_of_less_time_than_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_has_a_margin_within_its_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[float] = []
 
     def run(context: Context) -> Outcome:
@@ -71,6 +71,6 @@ def test_a_step_is_told_of_less_time_than_it_has(tmp_path: Path, monkeypatch: py
     assert told == [pytest.approx(n, abs=0.1) for n in (2.0, 17.0, 188.0)]
 
 
-def test_options_are_text_and_back(tmp_path: Path) -> None:
+def test_options_round_trip_through_text(tmp_path: Path) -> None:
     chosen = options(tmp_path, schedules={"beam": 1}, hold_out=("blur",), pipeline_settings={"max_stages": 3})
     assert Options.parse(chosen.text()) == chosen

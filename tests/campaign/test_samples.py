@@ -27,7 +27,7 @@ SCHEDULES = {"beam": 0, "greedy": 0, "states": 2, "legal": 1, "mutations": 2}
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Options:
-    """A campaign that collected samples in two calls, the first of which wanted fewer."""
+    """A campaign that collected samples in two calls, with a smaller goal in the first."""
     directory = tmp_path_factory.mktemp("campaign")
     chosen = options(
         directory, samples=24, pipelines=30, schedules=SCHEDULES, pipeline_settings=TINY, epochs=2, hold_out=("blur",)
@@ -35,15 +35,15 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Options:
     first, _ = run("collect", replace(chosen, samples=8))
     assert first.finished
     assert first.failures == 0
-    # A later call is on another machine, where nothing is but the results.
-    second, around = run("collect", replace(chosen, work=str(directory / "other")))
+    # A later call is on another machine with nothing but the results.
+    second, step_context = run("collect", replace(chosen, work=str(directory / "other")))
     assert second.finished, second.message
-    assert {"run 1", "run 2"} <= set(around.parts)
+    assert {"run 1", "run 2"} <= set(step_context.parts)
     assert run("collect", chosen)[0].message.endswith("as many as wanted")
     return chosen
 
 
-def test_samples_of_several_calls_are_there_once(collected: Options) -> None:
+def test_samples_of_several_calls_have_no_duplicates(collected: Options) -> None:
     (path,) = sample_files.sample_paths(collected.out_path)
     rows = pq.read_table(path).to_pylist()
     assert sample_files.count_samples(collected.out_path) == sum(r["status"] == "ok" for r in rows) >= 24
@@ -58,7 +58,7 @@ def test_samples_of_several_calls_are_there_once(collected: Options) -> None:
 def test_schedules_of_other_labels_are_measured_first(collected: Options, tmp_path: Path) -> None:
     (path,) = sample_files.sample_paths(collected.out_path)
     table = pq.read_table(path)
-    labels = tmp_path / "labels.parquet"  # of which those of one pipeline lack the trusted schedule
+    labels = tmp_path / "labels.parquet"  # the labels of one pipeline lack the trusted schedule
     lacking = table.column("problem")[0]
     kept = pc.or_(pc.not_equal(table.column("problem"), lacking), pc.not_equal(table.column("origin"), "roots"))
     pq.write_table(table.filter(kept), labels)
@@ -79,9 +79,7 @@ def test_schedules_of_other_labels_are_measured_first(collected: Options, tmp_pa
     assert len(set(rows)) == len(rows) >= len(known) + 4
 
 
-def test_files_that_would_be_too_large_are_split(
-    collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_files_are_split(collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (path,) = sample_files.sample_paths(collected.out_path)
     table = pq.read_table(path)
     monkeypatch.setattr(sample_files, "LARGEST_BYTES", 0.4 * path.stat().st_size)
@@ -92,15 +90,15 @@ def test_files_that_would_be_too_large_are_split(
     assert sample_files.count_samples(tmp_path) == sample_files.count_samples(collected.out_path)
 
 
-def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_train_weights(collected: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     chosen = replace(collected, work=str(tmp_path / "work"), processes=1)
-    outcome, around = run("train", chosen)
+    outcome, step_context = run("train", chosen)
     assert outcome.finished, outcome.message
-    assert set(around.parts) == {"final", "without blur"}
-    assert all(part["source"] == simulated_source(get_target("h200")) for part in around.parts.values())
-    assert set(around.parts["without blur"]["figures"]) == {"learned", "analytical"}
+    assert set(step_context.parts) == {"final", "without blur"}
+    assert all(part["source"] == simulated_source(get_target("h200")) for part in step_context.parts.values())
+    assert set(step_context.parts["without blur"]["figures"]) == {"learned", "analytical"}
     from autosched.model.predict.learned import load_model
 
     assert load_model(chosen.out_path / "weights.safetensors", get_target("h200"))
@@ -113,7 +111,7 @@ def test_weights_come_of_them(collected: Options, tmp_path: Path, monkeypatch: p
     assert "simulated:H200" in summary
 
 
-def test_too_few_pipelines_to_leave_an_app_out_are_no_failure(collected: Options, tmp_path: Path) -> None:
+def test_too_few_pipelines_for_a_held_out_app_are_no_failure(collected: Options, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     (path,) = sample_files.sample_paths(collected.out_path)
@@ -124,19 +122,19 @@ def test_too_few_pipelines_to_leave_an_app_out_are_no_failure(collected: Options
     blur = next(t for t in titles if '"blur"' in t)
     few = {blur, next(t for t in titles if t != blur)}
     pq.write_table(table.filter(pc.is_in(table["problem"], pa.array(few))), out / path.name)
-    outcome, around = run("train", replace(collected, out=str(out), work=str(tmp_path / "work"), processes=1))
-    assert outcome.failures == 0, around.parts
-    assert "too few to train with" in around.parts["without blur"]["too little"]
+    outcome, step_context = run("train", replace(collected, out=str(out), work=str(tmp_path / "work"), processes=1))
+    assert outcome.failures == 0, step_context.parts
+    assert "too few to train with" in step_context.parts["without blur"]["too little"]
     assert "too few to train with" in write_report(out).read_text()
 
 
-def test_training_without_samples_says_what_to_do(tmp_path: Path) -> None:
+def test_training_without_samples_names_the_missing_step(tmp_path: Path) -> None:
     outcome, _ = run("train", options(tmp_path))
     assert not outcome.finished
-    assert outcome.message == "there are no samples for H200: run the step collect before"
+    assert outcome.message == "there are no samples for H200: run the step collect first"
 
 
-def test_apps_lie_evenly_among_random_pipelines(tmp_path: Path) -> None:
+def test_apps_are_spread_evenly_among_random_pipelines(tmp_path: Path) -> None:
     chosen = options(tmp_path, apps=("blur", "harris"), pipelines=4, first=10, sizes=("paper",))
     found = [next(problems) for problems in [problems_of(chosen)] for _ in range(8)]
     assert [p.kind for p in found] == ["random", "app", "random", "random", "app", "random", "random", "random"]

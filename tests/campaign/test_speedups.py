@@ -37,7 +37,7 @@ ANALYTICAL, BEST, LEARNED = (
 
 def test_speedups_and_their_means() -> None:
     rows = speedups.with_means(speedups.speedups(TIMING))
-    assert list(rows) == ["harris", "blur", speedups.MEAN], "hist lacks a strategy; what gains most comes first"
+    assert list(rows) == ["harris", "blur", speedups.MEAN], "hist lacks a strategy; the largest gain comes first"
     assert rows["blur"] == pytest.approx({ANALYTICAL: 0.5, BEST: 4, LEARNED: 2})
     assert rows["harris"] == pytest.approx({ANALYTICAL: 3, BEST: 3, LEARNED: 6})
     assert rows[speedups.MEAN] == pytest.approx({ANALYTICAL: 1.5**0.5, BEST: 12**0.5, LEARNED: 12**0.5})

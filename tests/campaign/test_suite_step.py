@@ -1,4 +1,4 @@
-"""The suite's results, held against who knows them."""
+"""The suite's results, compared with references."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def roots(app: str) -> str:
     return schedule_text(bound, schedule_roots(bound, get_target("cpu")))
 
 
-def test_generated_code_is_held_against_the_interpreter(tmp_path: Path) -> None:
+def test_generated_code_is_compared_with_the_interpreter(tmp_path: Path) -> None:
     chosen = options(tmp_path, target="emulator")
-    outcome, around = run("suite", chosen)
+    outcome, step_context = run("suite", chosen)
     assert outcome.finished
     assert outcome.failures == 0
     assert outcome.message == "1 of 1 apps and sizes, 1 schedules, 0 wrong"
-    assert {p["witness"] for p in around.parts.values()} == {"interpreter"}
-    assert all(p["wrong"] == {"roots": None} for p in around.parts.values())
-    before = dict(around.parts)
-    assert run("suite", chosen)[1].parts == before, "nothing is judged twice"
+    assert {p["witness"] for p in step_context.parts.values()} == {"interpreter"}
+    assert all(p["wrong"] == {"roots": None} for p in step_context.parts.values())
+    before = dict(step_context.parts)
+    assert run("suite", chosen)[1].parts == before, "no case is checked twice"
 
 
 @pytest.mark.parametrize("fault", ["wrong", "not written"])
@@ -50,7 +50,7 @@ def test_wrong_results_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) ->
             for name, a in arrays.items():
                 if fault == "wrong":
                     a.flat[7] += 1
-                elif number == 1:  # as it would be if a point had the value of the first junk and was never written
+                elif number == 1:  # an unwritten point whose value happens to equal the first fill byte
                     a.flat[7] = junk_of(a)
                 yield {name: a}
 
@@ -64,7 +64,7 @@ def test_wrong_results_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) ->
     assert part["schedules"] == {"roots": roots("blur")}
 
 
-def test_errors_are_told_as_what_is_wrong() -> None:
+def test_errors_count_as_wrong_results() -> None:
     part = Judge(get_target("cpu"), "cpu").judge(
         Case(problem_of("blur", "small").text(), {"roots": roots("hist"), "other": roots("blur")}, False)
     )
@@ -72,16 +72,16 @@ def test_errors_are_told_as_what_is_wrong() -> None:
     assert part["wrong"]["other"] is None
 
 
-def test_without_a_right_result_nothing_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_reference_every_schedule_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(problem: Problem, *, is_large: bool) -> None:
         raise InputError("pictures need Pillow")
 
     monkeypatch.setattr(suite, "expected_outputs", fail)
     part = Judge(get_target("cpu"), "cpu").judge(Case(problem_of("blur", "small").text(), {"roots": ""}, False))
-    assert part["wrong"] == {"roots": "no right result is known: pictures need Pillow"}
+    assert part["wrong"] == {"roots": "the reference failed: pictures need Pillow"}
 
 
-def test_large_problems_have_other_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_problems_have_other_references(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = problem_of("unsharp", "small")
     _, exact = expected_outputs(problem, is_large=False)
     for witness in ("C", "reference"):
@@ -101,7 +101,7 @@ def test_junk_fills_arrays_of_every_type() -> None:
         assert len(set(array.tobytes())) == 1
 
 
-def test_schedules_are_made_for_the_device_asked_for(tmp_path: Path) -> None:
+def test_schedules_target_the_given_device(tmp_path: Path) -> None:
     assert target_of(options(tmp_path)).name == "H200"
     assert target_of(options(tmp_path, device="a100")).name == "A100"
     assert target_of(options(tmp_path, target="cpu")).kind == "cpu"

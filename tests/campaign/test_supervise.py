@@ -1,4 +1,4 @@
-"""Child processes are ended with all they started."""
+"""Child processes with time limits, and worker processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_a_child_whose_time_is_over_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_a_child_over_its_time_limit_is_killed_with_its_children(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "a.txt"
     ended = run_child(["sh", "-c", "sleep 60 & echo $!; wait"], 0.5, log)
     assert ended.killed
@@ -38,7 +38,7 @@ def test_a_child_whose_time_is_over_is_killed_with_its_children(tmp_path: Path) 
     assert not is_running(grandchild)
 
 
-def test_a_signal_while_a_child_is_being_started_ends_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_during_the_start_of_a_child_ends_the_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[subprocess.Popen[bytes]] = []
     really = subprocess.Popen
 
@@ -60,7 +60,7 @@ def test_a_signal_while_a_child_is_being_started_ends_it_too(tmp_path: Path, mon
     assert started[0].poll() == -signal.SIGKILL
 
 
-def test_what_a_child_prints_and_how_it_ends_is_known(tmp_path: Path) -> None:
+def test_a_childs_output_and_exit_code_are_returned(tmp_path: Path) -> None:
     program = "import sys; print('x' * 9000); print('the end', file=sys.stderr); sys.exit(7)"
     ended = run_child([sys.executable, "-c", program], 30.0, tmp_path / "log.txt", env={"PATH": os.environ["PATH"]})
     assert (ended.code, ended.killed) == (7, False)
@@ -68,7 +68,7 @@ def test_what_a_child_prints_and_how_it_ends_is_known(tmp_path: Path) -> None:
     assert len(ended.tail) <= 4000
 
 
-def test_parts_are_done_though_some_crash_or_hang() -> None:
+def test_parts_are_done_although_some_crash_or_hang() -> None:
     parts = [("a", 1), ("b", "crash"), ("c", 2), ("d", "hang"), ("e", 3)]
     found = dict(do_parts(Doer(), "do", parts, processes=2, limit_s=1.0, deadline=time.monotonic() + 60))
     assert {name: v for name, v in found.items() if not isinstance(v, Lost)} == {"a": 2, "c": 4, "e": 6}
@@ -76,14 +76,14 @@ def test_parts_are_done_though_some_crash_or_hang() -> None:
     assert "did not end in 1 s" in found["d"].message
 
 
-def test_parts_that_are_late_are_left_for_another_time() -> None:
+def test_parts_after_the_deadline_are_left_for_a_later_call() -> None:
     started = time.monotonic()
     for deadline in (started, started + 0.7):
         assert list(do_parts(Doer(), "do", [("late", "hang")], processes=1, limit_s=30.0, deadline=deadline)) == []
     assert time.monotonic() - started < 20
 
 
-def test_no_more_parts_are_taken_than_there_is_room_for() -> None:
+def test_parts_in_progress_are_limited() -> None:
     taken: list[int] = []
 
     def parts() -> object:
@@ -98,7 +98,7 @@ def test_no_more_parts_are_taken_than_there_is_room_for() -> None:
     assert len(taken) <= 4
 
 
-def test_a_part_that_no_process_can_be_started_for_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_is_lost_if_no_process_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     ((name, found),) = do_parts(Doer(), "do", [("a", 1)], processes=1, limit_s=5.0, deadline=time.monotonic() + 60)
     assert name == "a"

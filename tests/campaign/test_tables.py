@@ -38,7 +38,7 @@ PEERS = {
 }  # fmt: skip
 
 
-def test_numbers_as_people_read_them() -> None:
+def test_number_formats() -> None:
     assert [microseconds(s) for s in (None, 1.234e-6, 12.34e-6, 123.4e-6, float("nan"))] == [
         "-", "1.23", "12.3", "123", "-",
     ]  # fmt: skip
@@ -49,7 +49,7 @@ def test_numbers_as_people_read_them() -> None:
     assert table(("a",), [["x|y\nz"], [""]])[2:] == ["| x\\|y z |", "| - |"]
 
 
-def test_strategies_stand_beside_the_floor() -> None:
+def test_table_of_strategies_and_floors() -> None:
     lines = times(TIMING, {})
     assert lines[0] == "Measured ceilings: 4.20 T bytes/s, 1.5 us from one empty kernel to the next."
     assert "| blur | 8 (1.2) | 5 (1.2) | 2 | 2.50 |" in lines
@@ -61,7 +61,7 @@ def test_strategies_stand_beside_the_floor() -> None:
     assert lines[-1] == "* hist/beam/0: CompileError: no registers left"
 
 
-def test_peers_stand_beside_ours() -> None:
+def test_table_of_peers_and_our_schedules() -> None:
     lines = peers(PEERS, {"timing": TIMING})
     assert lines[2] == "| app | ours | anderson | li | mullapudi | torch_eager | best peer / ours |"
     assert lines[4] == "| blur | 4 | 6 | 1 (wrong) | failed | 100 (no graph) | 1.50 |"

@@ -1,4 +1,4 @@
-"""Times of schedules: cold and warm, on a processor, a simulated GPU, and one that only takes notes."""
+"""Times of schedules: cold and warm, on a processor, a simulated GPU, and a fake CuPy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installe
 
 
 class Steady:
-    """A clock by which every call takes as long as it is told, beginning with the warm-up."""
+    """A clock with given durations of calls, starting with the warm-up."""
 
     def __init__(self, *seconds: float) -> None:
         self.seconds_, self.calls = list(seconds), list[int]()
@@ -63,14 +63,14 @@ def test_the_hosts_clock_waits_for_all_calls() -> None:
     assert order == ["wait", "call", "call", "call", "wait"]
 
 
-def test_a_floor_is_of_what_was_measured() -> None:
+def test_a_floor_covers_the_measured_rates() -> None:
     work = {"bytes": 8_000_000, "float32": 1_000_000, "float64": 5}
     assert floor_seconds(work, {"bytes_per_s": 4e12, "float32_per_s": 5e13}) == pytest.approx(
         {"bytes": 2e-6, "float32": 2e-8}
     )
 
 
-def test_the_least_work_counts_what_is_needed_once() -> None:
+def test_minimum_work_counts_required_points_once() -> None:
     y, x = Var("y"), Var("x")
     a = Input("a", float32, 2)
     b, c = Func("b"), Func("c")
@@ -87,13 +87,13 @@ def test_the_least_work_counts_what_is_needed_once() -> None:
 @needs_nvrtc
 def test_simulated_times(tmp_path: Path) -> None:
     chosen = options(tmp_path, apps=("blur",), strategies=("roots", "sioutas"))
-    outcome, around = run("timing", chosen)
+    outcome, step_context = run("timing", chosen)
     assert outcome.finished, outcome.message
-    assert set(around.parts) == {"ceilings", "floor/blur", "blur/roots/0", "blur/sioutas/0"}
-    part = around.parts["blur/roots/0"]
+    assert set(step_context.parts) == {"ceilings", "floor/blur", "blur/roots/0", "blur/sioutas/0"}
+    part = step_context.parts["blur/roots/0"]
     assert part["source"] == simulated_source(get_target("h200"))
     assert part["cold"]["seconds"] == pytest.approx(sum(part["kernel_s"]))
-    assert part["cold"]["seconds"] > around.parts["floor/blur"]["seconds"]["bytes"]
+    assert part["cold"]["seconds"] > step_context.parts["floor/blur"]["seconds"]["bytes"]
 
 
 @pytest.mark.skipif(not have_compiler("c"), reason="no C compiler")
@@ -110,13 +110,13 @@ def test_times_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class WithPointer(np.ndarray[Any, Any]):
-    """An array whose memory has an address, as CuPy's has."""
+    """An array with an address of its memory, like CuPy's."""
 
     data = property(lambda self: SimpleNamespace(ptr=self.ctypes.data))
 
 
 class NotedCupy:
-    """Stands for CuPy where it is used here; notes what is done on which stream."""
+    """A fake CuPy that records calls with their streams."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -159,7 +159,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> NotedCupy:
 
 
 def test_warm_times_on_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain launches, calls as a user makes them, and a replayed graph; the setting is left as it was."""
+    """Plain launches, calls by a user, and a replayed graph; the setting is restored."""
 
     class Kernel:
         def __init__(self) -> None:
@@ -183,7 +183,7 @@ def test_warm_times_on_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -
 
 @needs_nvrtc
 def test_ceilings_of_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rates are what is moved and computed over its time; the kernels are launched over what they count."""
+    """Rates are bytes and operations over time; the launches cover the counted work."""
     launched: dict[str, Any] = {}
 
     class Module:
@@ -207,7 +207,7 @@ def test_ceilings_of_a_gpu(cupy: NotedCupy, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @needs_nvrtc
-def test_ceilings_are_compiled_to_what_they_count() -> None:
+def test_machine_code_of_the_microbenchmarks_matches_their_counts() -> None:
     kernels = compile_cubin(SOURCE, "sm_90", name="ceilings").kernels
     assert set(kernels) == {"copy", "fma32", "fma64", "nothing"}
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in kernels.values())

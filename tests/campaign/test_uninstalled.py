@@ -1,4 +1,4 @@
-"""A checkout that nobody installed: what is linked can be imported, and nothing else is needed."""
+"""An uninstalled checkout: the links are sufficient to import all packages."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MODULES = (
 
 
 def python(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program without what is installed by links (``-S``), third-party packages apart."""
+    """Run a program without editable installs (``-S``), but with third-party packages."""
     env = child_environment(directory, {"PATH": os.environ["PATH"]})
     env["PYTHONPATH"] += os.pathsep + sysconfig.get_paths()["purelib"]
     return subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, env=env, cwd=ROOT)
 
 
-def test_every_package_is_that_of_the_checkout(tmp_path: Path) -> None:
+def test_every_package_comes_from_the_checkout(tmp_path: Path) -> None:
     site = link_packages(ROOT, tmp_path / "site")
     program = (
         "import importlib, pathlib\n"
@@ -41,7 +41,7 @@ def test_every_package_is_that_of_the_checkout(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_links_are_made_anew(tmp_path: Path) -> None:
+def test_links_are_recreated(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     (site / "old").write_text("")
@@ -51,6 +51,6 @@ def test_links_are_made_anew(tmp_path: Path) -> None:
     assert (site / "autosched" / "search").resolve() == ROOT / "search"
 
 
-def test_paths_are_put_before_those_that_are_there(tmp_path: Path) -> None:
+def test_new_paths_precede_existing_ones(tmp_path: Path) -> None:
     env = child_environment(tmp_path, {"PYTHONPATH": os.pathsep.join(["/a", str(tmp_path)]), "X": "1"})
     assert env == {"PYTHONPATH": os.pathsep.join([str(tmp_path), "/a"]), "PYTHONSAFEPATH": "1", "X": "1"}

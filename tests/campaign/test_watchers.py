@@ -1,4 +1,4 @@
-"""Tools that watch a process: what they print, and programs that stand for them."""
+"""Sanitizer and profiler: parsing of their output, and steps with fake tools."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DETAILS = """\
 
 
 def tool(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a program on the PATH."""
+    """Add a program to the PATH."""
     path = directory / "bin" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}")
@@ -55,7 +55,7 @@ def tool(directory: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_findings_belong_to_the_case_that_was_running() -> None:
+def test_findings_belong_to_the_running_case() -> None:
     found = findings(MEMCHECK)
     assert [(f.case, f.text.partition(";")[0]) for f in found] == [
         ("hist/1", "Invalid __global__ write of size 4 bytes"), ("hist/1", "Invalid __global__ read of size 2 bytes"),
@@ -66,30 +66,30 @@ def test_findings_belong_to_the_case_that_was_running() -> None:
     assert findings("========= COMPUTE-SANITIZER\n== a\n== \n========= ERROR SUMMARY: 0 errors\n") == []
 
 
-def test_the_sample_has_kernels_of_every_kind() -> None:
+def test_the_sample_covers_every_kind_of_kernel() -> None:
     apps = ("hist", "iir_blur", "camera_pipe", "layer_norm", "interpolate", "conv_layer_nchw", "conv_layer")
     samples = sample_kinds([(app, problem_of(app, "small")) for app in apps], H200)
     kinds = {kind for s in samples for kind in s.kinds}
     assert kinds >= {
-        "Member at BLOCK", "Member at THREAD", "inlined Func", "shared memory", "vectors", "copy of a source",
-        "aligned tile", "reduction", "scan", "scatter", "gather", "numbers of at most 16 bits", "stored Member",
-        "reduction in steps", "window that slides", "copy past registers", "lanes that share terms",
+        "fused producer at BLOCK", "fused producer at THREAD", "inlined Func", "shared memory", "vectors", "cache read",
+        "aligned tile", "reduction", "scan", "scatter", "gather", "numbers of at most 16 bits",
+        "materialised producer", "mainloop", "sliding window", "async copy", "warp reduction",
     }  # fmt: skip
-    for s in samples:  # they can be read again, and lowered
+    for s in samples:  # the schedules can be parsed and lowered
         problem = Problem.parse(s.problem)
         assert lower(problem.bind(), Job(problem, s.schedule, H200).read_schedule()).kernels
 
 
 @pytest.mark.skipif(not have_compiler("c"), reason="no C compiler")
 def test_the_sanitizer_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tool watches every schedule once; what one of them finds is wrong, and runs that do not end are, too."""
+    """Every tool runs every schedule once; findings and unfinished runs count as failures."""
     broken = 'test "$2" = racecheck && { echo "== early"; echo "========= Error: Race reported"; exit 1; }\n'
     tool(tmp_path, "compute-sanitizer", broken + 'while test "$1" != -m; do last=$1; shift; done; exec "$last" "$@"\n',
          monkeypatch)  # fmt: skip
     chosen = options(tmp_path, target="cpu")
-    outcome, around = run("sanitizer", chosen)
+    outcome, step_context = run("sanitizer", chosen)
     assert outcome.finished
-    runs = {name: part for name, part in around.parts.items() if name != "sample"}
+    runs = {name: part for name, part in step_context.parts.items() if name != "sample"}
     assert {name.partition("/")[0] for name in runs} == set(TOOLS)
     lost = {name for name, part in runs.items() if not part["ended"]}
     assert lost == {name for name in runs if name.startswith("racecheck/")}
@@ -98,7 +98,7 @@ def test_the_sanitizer_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                if name in lost)  # fmt: skip
     assert (
         sum(len(p["cases"]) for n, p in runs.items() if n.startswith("memcheck/"))
-        == around.parts["sample"]["schedules"]
+        == step_context.parts["sample"]["schedules"]
     )
 
 
@@ -115,7 +115,7 @@ def test_the_apps_furthest_from_their_floor_come_first() -> None:
     assert furthest(timing, 1) == [("b", "roots", 5.0)]
 
 
-def test_details_of_our_kernels_alone_are_read() -> None:
+def test_only_details_of_our_kernels_are_read() -> None:
     assert parse_details(DETAILS, {"blur_out"}) == {
         "blur_out": {"metrics": {"Registers": "18 register/thread"}, "advice": ["Bound: Memory is the limit."]}
     }
@@ -137,9 +137,9 @@ def test_the_profile_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     bound = problem_of("blur", "paper").bind()
     kernel = lower(bound, schedule_roots(bound, get_target("cpu"))).kernels[-1].name
     tool(tmp_path, "ncu", last + script.replace("blur_out", kernel), monkeypatch)
-    outcome, around = run("profile", chosen)
+    outcome, step_context = run("profile", chosen)
     assert outcome.finished
     assert outcome.failures == 1
-    assert around.parts["blur"]["over_floor"] == 2.0
-    assert set(around.parts["blur"]["kernels"]) == {kernel}
-    assert around.parts["unsharp"]["error"] == "no counters here"
+    assert step_context.parts["blur"]["over_floor"] == 2.0
+    assert set(step_context.parts["blur"]["kernels"]) == {kernel}
+    assert step_context.parts["unsharp"]["error"] == "no counters here"

@@ -1,4 +1,4 @@
-"""Lets the package beside `scripts/fuzz_programs.py` be imported, here and in processes that are started from here."""
+"""Import path of the package beside `scripts/fuzz_programs.py` in this process and its children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 SCRIPTS = str(Path(__file__).parents[2] / "scripts")
 if SCRIPTS not in sys.path:
-    sys.path.append(SCRIPTS)  # last, so that no script takes the name of a library
+    sys.path.append(SCRIPTS)  # last, so that no script shadows a library
 
 
 @pytest.fixture(autouse=True)

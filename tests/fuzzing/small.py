@@ -1,4 +1,4 @@
-"""A small program, and judges of worker processes."""
+"""A small program, and check functions of worker processes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ params = {}
 
 
 def small(number: int = 0, text: str = TEXT) -> Program:
-    """Return the program under a number."""
+    """Return the program with a number."""
     return Program(text, number)
 
 
 def clumsy_judge(task: Task) -> Outcome:
-    """Die, hang or find something wrong, as the text of the program says."""
+    """Die, hang or fail, depending on the text of the program."""
     if "die" in task.program.text:
         os._exit(3)
     if "hang" in task.program.text:

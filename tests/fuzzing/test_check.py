@@ -1,4 +1,4 @@
-"""The judge: right programs are right, wrong results, refusals and exceptions are what they are."""
+"""Check of a program: correct programs, wrong results, refusals and exceptions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_one_wrong_bit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "f1: 1 of 12 values differ, the first at (11,)" in outcome.failures[0].message
 
 
-def test_points_that_nobody_writes_are_found() -> None:
+def test_unwritten_points_are_found() -> None:
     fenced = Fenced.full_of_garbage((3,), witnesses.np.dtype("float32"))
     assert (fenced.array.view("uint8") == witnesses.GARBAGE_BYTE).all()
     assert fenced.intact
@@ -52,7 +52,7 @@ def test_a_refusal_is_a_failure_only_where_the_program_must_be_legal() -> None:
 
 
 @pytest.mark.parametrize(("error", "kind"), [(OverflowError("far"), CRASHED), (ScheduleError("no"), REFUSED_LATE)])
-def test_a_search_that_raises_has_failed(monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str) -> None:
+def test_an_exception_of_the_search_is_a_failure(monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str) -> None:
     def fail(*arguments: object, **options: object) -> None:
         raise error
 

@@ -1,4 +1,4 @@
-"""Numbered programs: the same every time, of every class, and nearly all of them accepted."""
+"""Numbered programs: deterministic, of every class, and almost all accepted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_each_program_gets_a_random_and_a_searched_schedule_for_each_target() ->
     assert 0.5 < drawn[DEFAULT] / 2 / (2000 / DEFAULT_EVERY) < 1.5
 
 
-def test_inputs_hold_corners_of_their_type() -> None:
+def test_inputs_have_extremes_of_their_type() -> None:
     values = input_array(small(), "a0", float32, (400,))
     assert np.isnan(values).any()
     assert np.isinf(values).any()

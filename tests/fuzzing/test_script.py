@@ -1,4 +1,4 @@
-"""Scripts of failing programs run by themselves."""
+"""Standalone scripts of failing programs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def run(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "trial", [Trial("cpu", SAMPLED, 3), Trial("h200", "beam", 0), Trial("cpu", "drawn", 0)], ids=str
 )
-def test_a_script_shows_whether_the_program_is_right(trial: Trial, tmp_path: Path) -> None:
+def test_a_script_checks_its_program(trial: Trial, tmp_path: Path) -> None:
     failure = Failure(WRONG, 'f1: "all" of it', trial=trial)
     finished = run(script(small(), failure, "far reads"), tmp_path)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
 
 
-def test_a_script_holds_the_schedule_and_ends_with_1_where_results_differ(tmp_path: Path) -> None:
+def test_a_script_has_the_schedule_and_exits_with_1_on_a_difference(tmp_path: Path) -> None:
     built = build(small())
     bound = bind(built.pipeline, built.shapes, built.params)
     trial = Trial("cpu", SAMPLED, 3)

@@ -1,4 +1,4 @@
-"""Runs that are interrupted go on; programs that hang or die take nobody with them."""
+"""Resumed runs, and isolation of programs that hang or crash."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 from fuzzing.check import DIED, HUNG, RIGHT, WRONG
 from fuzzing.records import FILE, Records, Row, summary
 from fuzzing.session import Session
-from fuzzing.worker_pool import Crew, Task
+from fuzzing.worker_pool import ProgramWorkers, Task
 
 from tests.fuzzing.conftest import SCRIPTS
 from tests.fuzzing.small import clumsy_judge, small
 
 PROGRAMS_OF_CI = 100
-"""How many the tests judge: about two minutes of one core."""
+"""Number of programs in the tests: about two minutes of one core."""
 
 
-def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:
     first = list(islice(Session(tmp_path).run(range(20, 24)), 2))
     second = list(Session(tmp_path).run(range(20, 24)))
     assert sorted(r.number for r in (*first, *second)) == [20, 21, 22, 23]
@@ -29,7 +29,7 @@ def test_a_run_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     assert not list(Session(tmp_path).run(range(20, 24)))
 
 
-def test_a_line_that_was_cut_is_written_again(tmp_path: Path) -> None:
+def test_a_truncated_line_is_written_again(tmp_path: Path) -> None:
     Records(tmp_path).append(Row(7, "far reads", RIGHT, 0.5))
     with (tmp_path / FILE).open("a") as file:
         file.write('{"number": 8, "fam')
@@ -58,9 +58,9 @@ def test_the_summary_counts_by_class_and_reason() -> None:
     assert "failed 1 times: wrong; cpu; beam" in lines
 
 
-def test_programs_that_hang_or_die_are_recorded_and_the_others_judged() -> None:
+def test_programs_that_hang_or_die_are_recorded_and_the_rest_checked() -> None:
     tasks = [Task(small(k, text), (), key=k) for k, text in enumerate(("right", "die", "wrong", "hang", "right"))]
-    with Crew(2, limit_s=8.0, judge=clumsy_judge) as crew:
+    with ProgramWorkers(2, limit_s=8.0, judge=clumsy_judge) as crew:
         found = {task.key: outcome for task, outcome, _ in crew.outcomes(tasks)}
     assert [found[k].verdict for k in range(5)] == [RIGHT, DIED, WRONG, HUNG, RIGHT]
     assert found[1].failures[0].message == "the process ended with 3"

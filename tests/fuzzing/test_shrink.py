@@ -1,4 +1,4 @@
-"""Failing programs become small, and still fail in the same way."""
+"""Shrinking: failing programs become small and still fail in the same way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def defines_a_third_of_x(program: Program) -> bool:
     return len(built.pipeline.outputs) > 0 and "// 3" in program.text
 
 
-def test_what_is_not_needed_is_left_out() -> None:
+def test_irrelevant_parts_are_removed() -> None:
     found = shrink(small(), defines_a_third_of_x)
     lines = found.text.splitlines()
     assert "f0[x] = x // 3" in lines
@@ -26,12 +26,12 @@ def test_what_is_not_needed_is_left_out() -> None:
     assert found.values == "usual"
 
 
-def test_a_program_that_needs_everything_stays() -> None:
+def test_a_minimal_program_is_unchanged() -> None:
     program = small()
     assert shrink(program, lambda p: p == program) is program
 
 
-def test_the_budget_ends_it() -> None:
+def test_the_budget_ends_shrinking() -> None:
     probes = []
 
     def fails(program: Program) -> bool:
