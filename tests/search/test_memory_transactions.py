@@ -97,8 +97,8 @@ def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None
 def test_what_another_kernel_evaluates_too_stays_inlined() -> None:
     evaluator, stager = parts(rows_of_taps(16, 12))
     structure = inlined(evaluator).pieces[0].structure
-    assert [n for n, _ in stager._places(structure, "img", frozenset({"bright"}))] == ["img.staged", "bright"]
-    assert [n for n, _ in stager._places(structure, "img", frozenset())] == ["img.staged"]
+    assert [n for n, _ in stager._alternatives(structure, "img", frozenset({"bright"}))] == ["img.staged", "bright"]
+    assert [n for n, _ in stager._alternatives(structure, "img", frozenset())] == ["img.staged"]
 
 
 def test_a_copy_that_costs_time_must_save_a_larger_share_of_the_transactions() -> None:
@@ -111,9 +111,9 @@ def test_a_copy_that_costs_time_must_save_a_larger_share_of_the_transactions() -
     left = {v: sectors_moved(evaluator, *v) for v in variants}
     cost, before = evaluator.known(*without).cost, sectors_moved(evaluator, *without)
     limit = 2 * cost
-    taken = {v for v in variants if stager._pays(v, without, limit)}
+    taken = {v for v in variants if stager._is_gain(v, without, limit)}
     dearer = [v for v in variants if cost <= costs[v] < limit]
     assert dearer
     worth = {v for v in dearer if left[v] * costs[v] < before * cost}
     assert taken == worth | {v for v in variants if costs[v] < cost}
-    assert not any(stager._pays(v, without, 0.0) for v in variants)
+    assert not any(stager._is_gain(v, without, 0.0) for v in variants)
