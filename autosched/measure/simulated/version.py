@@ -13,9 +13,12 @@ from autosched.target import Target
 SIMULATED = "simulated:"
 """Prefix of the sources of simulated labels."""
 VERSION_MARK = "@"
-EQUAL_TO: Mapping[str, frozenset[str]] = {"95f5009c": frozenset({"4ff5d312", "d089dd90", "e1d5d778"})}
+EQUAL_TO: Mapping[str, frozenset[str]] = {
+    "95f5009c": frozenset({"4ff5d312", "d089dd90", "e1d5d778"}),
+    "f33b26ad": frozenset({"5dd3ed2f"}),
+}
 """Earlier versions with equal times, by the later version, for all kernels that both support: 4ff5d312 added async
-copies, e1d5d778 atomic operations, 95f5009c shuffles and sliding windows."""
+copies, e1d5d778 atomic operations, 95f5009c shuffles and sliding windows; f33b26ad has other names alone."""
 
 
 def simulated_source(target: Target) -> str:
