@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
+from autosched.apps.hand_schedules.schedules import HAND
 from autosched.apps.sizes import H, Size, W
 
 pytest.importorskip("matplotlib")
+gallery = pytest.importorskip("drawings.gallery")
+nest = pytest.importorskip("drawings.nest")
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
 
 
-@pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets scripts, which import one another, be imported."""
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-
-
-@pytest.fixture
-def gallery(scripts: None) -> ModuleType:
-    return importlib.import_module("gallery")
-
-
-def test_page_is_up_to_date(gallery: ModuleType) -> None:
+def test_page_is_up_to_date() -> None:
     page = (REFERENCE / "gallery.md").read_text(encoding="utf-8")
     assert page == gallery.page(gallery.image_apps()), "run `make gallery`"
 
 
-def test_page_shows_every_image_app(gallery: ModuleType) -> None:
+def test_page_shows_every_image_app() -> None:
     page = (REFERENCE / "gallery.md").read_text(encoding="utf-8")
     assert re.findall(r"^## (\w+)$", page, re.MULTILINE) == list(gallery.image_apps())
     shown = re.findall(r"\]\((gallery/[^)]+)\)", page)
@@ -46,7 +36,7 @@ def test_pictures_are_small() -> None:
     assert sum(path.stat().st_size for path in (REFERENCE / "gallery").iterdir()) < 3e6
 
 
-def test_image_apps_are_told_by_their_inputs(gallery: ModuleType) -> None:
+def test_image_apps_are_told_by_their_inputs() -> None:
     assert {"blur", "harris", "stencil_chain"} <= gallery.image_apps().keys()
     assert "sgemm" not in gallery.image_apps()
     assert all(gallery.is_image(e) for e in ((H, W), (H + 2, W + 2), (3, H, W), (1, H + 4, W + 4)))
@@ -54,7 +44,7 @@ def test_image_apps_are_told_by_their_inputs(gallery: ModuleType) -> None:
     assert not any(gallery.is_image(e) for e in others)
 
 
-def test_script_draws_one_app(gallery: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_draws_one_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import PIL.Image
 
     monkeypatch.setattr("sys.argv", ["gallery.py", "--apps", "harris", "--out", str(tmp_path)])
@@ -72,7 +62,7 @@ def test_script_draws_one_app(gallery: ModuleType, tmp_path: Path, monkeypatch: 
     assert (tmp_path / "gallery.md").read_text(encoding="utf-8") == gallery.page(gallery.image_apps())
 
 
-def test_pictures_of_arrays(gallery: ModuleType) -> None:
+def test_pictures_of_arrays() -> None:
     scaled = gallery.in_unit_range(np.arange(1001, dtype=np.float32) * 4 - 2000)
     assert (scaled.min(), scaled.max(), scaled[500]) == (0, 1, pytest.approx(0.5))
     assert gallery.in_unit_range(np.float32([0.25, 0.5])).tolist() == [0.25, 0.5]
@@ -83,11 +73,10 @@ def test_pictures_of_arrays(gallery: ModuleType) -> None:
     assert weighted.shape == (5, 6, 3) and not weighted.any()
 
 
-def test_loop_nests_are_nested(scripts: None) -> None:
-    draw_nest, hand = importlib.import_module("draw_nest"), importlib.import_module("hand_schedules")
+def test_loop_nests_are_nested() -> None:
     app = get_app("harris")
     bound = bind(app.build(), app.shapes())
-    (panel,) = draw_nest.panels(bound, hand.HAND["harris"](bound))
+    (panel,) = nest.panels(bound, HAND["harris"](bound))
     texts = [box.text for box in panel.boxes]
     assert texts[:3] == ["block y 80  (step 32), x 12  (step 128)", "gray[y 36, x 132]: in shared memory, 19008 bytes",
                          "thread x 132  (threadIdx.x)"]  # fmt: skip
@@ -100,9 +89,8 @@ def test_loop_nests_are_nested(scripts: None) -> None:
         open_.append((box.depth, box.top + box.height))
 
 
-def test_columns_keep_the_order(scripts: None) -> None:
-    draw_nest = importlib.import_module("draw_nest")
-    drawn = [draw_nest.Panel(str(k), [], 1.0) for k in range(46)]
-    columns = draw_nest.in_columns(drawn)
+def test_columns_keep_the_order() -> None:
+    drawn = [nest.Panel(str(k), [], 1.0) for k in range(46)]
+    columns = nest.in_columns(drawn)
     assert [p for column in columns for p in column] == drawn
     assert max(map(len, columns)) - min(map(len, columns)) <= 1
