@@ -144,3 +144,14 @@ def exists(name: str) -> bool:
 def test_dotted_names_exist() -> None:
     wrong = {(name, str(path.relative_to(ROOT))) for name, path in dotted_names() if not exists(name)}
     assert wrong == {("autosched.shedule", "tests/test_api.py")}  # misspelt on purpose
+
+
+LONGEST_SCRIPT = 80
+
+
+def test_scripts_are_thin_and_imported_by_name() -> None:
+    """Logic lies in importable packages beside the scripts or in the product."""
+    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in SCRIPTS.glob("*.py")}
+    assert {name: n for name, n in lengths.items() if n >= LONGEST_SCRIPT} == {}
+    by_path = "spec_from_file_" + "location"
+    assert [p.name for p in (ROOT / "tests").rglob("*.py") if by_path in p.read_text(encoding="utf-8")] == []
