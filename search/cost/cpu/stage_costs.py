@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -101,13 +101,13 @@ StageCostCache = dict[tuple[int, frozenset[str], Points], tuple[BoundStage, CpuS
 
 
 @cache
-def _getter(record: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return attrgetter(*(f.name for f in fields(record)))
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    return attrgetter(*names)
 
 
 def field_values(record: Any) -> tuple[Any, ...]:
     """Return the values of the fields of a dataclass, at least two; `dataclasses.astuple` copies each deeply."""
-    return _getter(type(record))(record)
+    return _getter(record.__match_args__)(record)
 
 
 def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_POINT) -> CpuStageCosts:
