@@ -17,7 +17,7 @@ def test_digest_has_sources_of_every_kind() -> None:
             "analysis.bound_pipeline", "featurize.featurizer", "schedule.kernel.vector_access",
             "search.cost.gpu_analytical", "search.cost.cpu.analytical", "search.cost.cpu.lane_costs",
             "search.cost.cpu.coefficients", "model.predict.gpu_unit_times", "model.predict.analytical_prior",
-            "lower.passes.cpu.distribute_lane_loop", "lang.expr", "target",
+            "schedule.cpu_policy", "lang.expr", "target",
         )
     }  # fmt: skip
 

@@ -119,11 +119,11 @@ def test_graphs_can_be_turned_off(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert not gpu.graphs
 
 
-def test_a_driver_that_cannot_capture_is_told_once(gpu: Any) -> None:
+def test_a_driver_without_capturing_warns_once(gpu: Any) -> None:
     gpu.fail_capture = True
     sequence = _sequence(gpu)
     sequence.run(POINTERS, SCALARS)
-    with pytest.warns(RuntimeWarning, match="without CUDA graphs: capturing is not supported"):
+    with pytest.warns(RuntimeWarning, match="CUDA graphs are disabled: capturing is not supported"):
         sequence.run(POINTERS, SCALARS)
     sequence.run(POINTERS, SCALARS)
     assert len(gpu.launches) == 6
