@@ -112,5 +112,5 @@ def test_rewritten_pipelines_are_freed_with_the_original() -> None:
 
 
 def test_other_values_are_refused() -> None:
-    with pytest.raises(TypeError, match="no rewrite of a pipeline: 'rfactor'"):
+    with pytest.raises(TypeError, match="'rfactor' is not a rewrite of a pipeline"):
         apply(bound_rows(), "rfactor")  # type: ignore[arg-type]
