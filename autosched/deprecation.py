@@ -70,15 +70,14 @@ def renamed_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]
 
     Args:
         module: Name of the module.
-        names: New names by the old ones, in the same module; ``other.module:name`` for those that moved.
+        names: New names by the old ones, in the same module.
     """
 
     def getattribute(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        where, _, new = names[name].rpartition(":")
-        warn_renamed(f"{module}.{name}", f"{where or module}.{new}", 2)
-        return getattr(import_module(where or module), new)
+        warn_renamed(f"{module}.{name}", f"{module}.{names[name]}", 2)
+        return getattr(import_module(module), names[name])
 
     return getattribute
 
@@ -94,15 +93,15 @@ class RenamedModules(MetaPathFinder, Loader):
     def __init__(self, modules: Mapping[str, str], names: Mapping[str, Mapping[str, str]]) -> None:
         self.modules = modules
         self.names = names
+        self._packages = {name.rpartition(".")[0] for name in modules}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the import spec of a module with an old name; None for all other modules."""
-        packages = {name.rpartition(".")[0] for name in self.modules}
-        if fullname not in self.modules and fullname not in packages:
+        if fullname not in self.modules and fullname not in self._packages:
             return None
-        return ModuleSpec(fullname, self, is_package=fullname in packages)
+        return ModuleSpec(fullname, self, is_package=fullname in self._packages)
 
     def exec_module(self, module: ModuleType) -> None:
         """Make names of the new module those of the old one."""

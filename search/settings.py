@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from autosched.deprecation import renamed_fields
@@ -148,19 +148,5 @@ PAPER = SearchSettings(
 )
 """Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""
 
-GREEDY = SearchSettings(
-    beam_size=1,
-    passes=1,
-    dropout=0.01,
-    freeze=False,
-    refine=0,
-    cache_read_tolerance=0.0,
-    materialise=False,
-    rfactor=False,
-    atomics="none",
-    warp_reductions=False,
-    mainloops=False,
-    sliding_windows=False,
-    baseline_tolerance=0.0,
-)
+GREEDY = replace(PAPER, beam_size=1, passes=1, dropout=0.01, freeze=False)
 """Greedy search with dropout, for the diverse schedules that tuning measures (section 8): one pass, one state."""
