@@ -476,18 +476,26 @@ class KernelIR:
 
 def walk(statements: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Yield all statements, outer before inner."""
-    for s in statements:
+    stack = list(reversed(statements))
+    while stack:
+        s = stack.pop()
         yield s
-        for name in s.FIELDS.bodies:
-            yield from walk(getattr(s, name))
+        for name in reversed(s.FIELDS.bodies):
+            stack += reversed(getattr(s, name))
 
 
-def walk_values(value: Value) -> Iterator[Value]:
-    """Yield a value and its operands."""
-    yield value
-    if value.FIELDS.values:
-        for operand in values_of(value):
-            yield from walk_values(operand)
+def walk_values(value: Value) -> list[Value]:
+    """Return a value and its operands, each before its own operands."""
+    if not value.FIELDS.values:
+        return [value]
+    values: list[Value] = []
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        values.append(v)
+        if v.FIELDS.values:
+            stack += reversed(values_of(v))
+    return values
 
 
 def values_of(node: Stmt | Value) -> tuple[Value, ...]:
@@ -505,6 +513,6 @@ def indices_of(node: Stmt | Value) -> tuple[Index, ...]:
 def _parts(node: Stmt | Value, names: tuple[str, ...]) -> tuple[Any, ...]:
     if len(names) == 1:
         part = getattr(node, names[0])
-        return part if isinstance(part, tuple) else (part,)
+        return part if type(part) is tuple else (part,)
     parts = [getattr(node, name) for name in names]
     return tuple(p for part in parts for p in (part if isinstance(part, tuple) else (part,)))

@@ -93,16 +93,23 @@ def names_in_indices(indices: Iterable[ix.Index]) -> set[str]:
 
 
 def _add_names(node: Stmt | Value, names: set[str]) -> None:
-    if isinstance(node, VarRef):
-        names.add(node.name)
-    for v in values_of(node):
-        _add_names(v, names)
-    for e in indices_of(node):
-        _add_index_names(e, names)
+    stack = [node]
+    while stack:
+        n = stack.pop()
+        if isinstance(n, VarRef):
+            names.add(n.name)
+            continue
+        fields = n.FIELDS
+        if fields.values:
+            stack += values_of(n)
+        if fields.indices:
+            for e in indices_of(n):
+                _add_index_names(e, names)
 
 
 def _add_index_names(e: ix.Index, names: set[str]) -> None:
-    for t in ix.atoms(e):
+    terms = [t for t, _ in ix.terms_of(e)]
+    for t in terms if all(isinstance(t, ix.LoopVar) for t in terms) else ix.atoms(e):
         if isinstance(t, ix.LoopVar):
             names.add(t.name)
         elif t.kind in ("data", "select") and t.payload is not None:

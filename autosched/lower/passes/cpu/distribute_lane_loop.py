@@ -133,7 +133,7 @@ def is_gather(loop: For) -> bool:
     the second iteration's addresses are then repeated in every lane.
     """
     return any(
-        names_in_indices([r.index for r in reads] + ([s.index] if isinstance(s, Store) else [])) & loaded
+        loaded and names_in_indices([r.index for r in reads] + ([s.index] if isinstance(s, Store) else [])) & loaded
         for s, reads, loaded in _with_loaded(loop)
     )
 
@@ -163,7 +163,7 @@ def _with_loaded(loop: For) -> Iterator[tuple[Stmt, list[BufferRead], frozenset[
     for s in walk(loop.body):
         reads = reads_in((s,))
         yield s, reads, loaded
-        if isinstance(s, Binding) and (reads or names_used((s,)) & loaded):
+        if isinstance(s, Binding) and (reads or (loaded and names_used((s,)) & loaded)):
             loaded |= {s.name}
 
 
