@@ -4,7 +4,8 @@
     python -m tests.golden.snapshot --write --apps blur,hist     (writes these into snapshot.json)
     python -m tests.golden.snapshot --text DIR --apps blur,harris    (the texts themselves, to compare two versions)
 
-A change of names or layout leaves all of it as it is. Targets are written down, so that every machine gives the same.
+A change of names or layout changes none of it. Targets are constants, and no compiler runs, so that all machines agree.
+Searches are narrow: all apps take minutes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-import autosched
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app, load_apps
@@ -28,11 +28,17 @@ from autosched.host import Host
 from autosched.lower.program import lower
 from autosched.model.data.features import featurize_problem
 from autosched.schedule.io.serialise import to_json
+from autosched.search.results import SearchResult
+from autosched.search.settings import SearchSettings
+from autosched.search.strategies.protocol import STRATEGIES, Beam
+from autosched.search.tune.cost_models import ANALYTICAL, cost_model
+from autosched.search.tune.greedy_samples import draw_samples, samplers_of
 from autosched.target import Target, cpu_target, get_target
 
 SNAPSHOT = Path(__file__).with_name("snapshot.json")
-STRATEGIES = ("roots", "beam", "sioutas", "default")
+SNAPSHOT_STRATEGIES = ("roots", "beam", "sioutas", "default")
 SAMPLES = 4
+NARROW = SearchSettings(beam_size=4, passes=1, refine_beam=1, horizontal_fusion=True)
 DIGITS = 5
 """Of features and predicted times: sums in another order differ in the last ones."""
 Digests = dict[str, dict[str, str]]
@@ -49,25 +55,31 @@ def targets() -> Mapping[str, Target]:
 
 
 def texts(app: str, target: Target) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each strategy with what it leads to for an app at its small sizes, as text by kind."""
-    found = get_app(app)
-    pipeline, params = found.configure()
-    shapes = {k: v.shape for k, v in found.make_inputs(found.sizes(dict(found.small_sizes)), 0).items()}
+    """Yield each strategy with the texts of its schedule for an app at its small sizes, by kind."""
+    chosen = get_app(app)
+    pipeline, params = chosen.configure()
+    shapes = {k: v.shape for k, v in chosen.make_inputs(chosen.sizes(dict(chosen.small_sizes)), 0).items()}
     bound = bind(pipeline, shapes, params)
-    for strategy in STRATEGIES:
-        scheduled = autosched.schedule(
-            pipeline, shapes, target, params, strategy=None if strategy == "default" else strategy, samples=SAMPLES,
-            cost="analytical", seed=0, reuse=False,
-        )  # fmt: skip
-        schedule = to_json(bound, scheduled.schedule)
-        program = lower(bound, scheduled.schedule)
+    for strategy in SNAPSHOT_STRATEGIES:
+        result = _search(strategy, bound, target)
+        best = result.ranked[0].schedule
+        schedule = to_json(bound, best)
+        program = lower(bound, best)
         kinds = {"schedule": schedule, "features": _features(bound, target, schedule)}
         if target.kind == "cuda":
             kinds["cuda"] = "\n".join(print_cuda(kernel).source for kernel in program.kernels)
         kinds["c"] = print_c(program).text
-        ranked = scheduled.search_result.ranked if scheduled.search_result else ()
-        kinds["predicted"] = "\n".join(f"{r.seconds:.{DIGITS}g}" for r in ranked)
+        kinds["predicted"] = "\n".join(f"{ranked.seconds:.{DIGITS}g}" for ranked in result.ranked)
         yield strategy, kinds
+
+
+def _search(strategy: str, bound: BoundPipeline, target: Target) -> SearchResult:
+    """Search as `autosched.schedule` does, with narrow beams and without a check of registers."""
+    model = cost_model(ANALYTICAL, target)
+    if strategy == "default":
+        return draw_samples(samplers_of(bound, target, model, NARROW), samples=SAMPLES, seed=0)
+    chosen = Beam(NARROW) if strategy == "beam" else STRATEGIES[strategy]
+    return chosen.search(bound, target, cost=model, seed=0)
 
 
 def digests(app: str, target: str) -> Digests:
