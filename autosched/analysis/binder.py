@@ -79,10 +79,10 @@ class Binder:
         self._whole: dict[
             Func, tuple[tuple[int, int] | None, ...]
         ] = {}  # `fixed`, extended by self-reads at other points
-        self._crops: list[Func] = []  # kept alive: names are keyed by id
+        self._crops: list[Func] = []  # stored: `names` is keyed by their ids
 
     def declared_box(self, func: Func) -> Box | None:
-        """Return the inclusive box an output declares, or None."""
+        """Return the inclusive box that an output declares, None if it declares none."""
         output = next(o for o in self.pipeline.outputs if o.func is func)
         if output.box is None:
             return () if func.ndim == 0 else None
@@ -91,7 +91,7 @@ class Binder:
             lo, hi = to_index(self.specialiser(low)), to_index(self.specialiser(high))
             if not isinstance(lo, int) or not isinstance(hi, int):
                 raise DSLError(
-                    f"the box of output {func.name!r} in {dim} is not known with the shapes", location=func.location
+                    f"the box of output {func.name!r} in {dim} depends on more than shapes and parameters", location=func.location
                 )
             if hi < lo:
                 raise InputError(
@@ -236,12 +236,12 @@ class Binder:
         return regions
 
     def narrow(self, func: Func, region: Region) -> None:
-        """Refine a Func's indices by the ranges of its coordinates; here a no-op."""
+        """Refine a Func's indices by the ranges of its coordinates; a no-op in this class."""
 
     def _grown(self, func: Func, region: Region) -> Region:
         """Return a region extended by the self-reads of updates at other points than the written one.
 
-        Every part of the Func requires all of it.
+        Every point of the Func requires the whole extended region.
 
         Raises:
             BoundsError: If it grows without bound.
@@ -416,7 +416,7 @@ def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index
 
 
 def _is_beside(s: _Stage, axis: int, dim: str, i: ix.Index) -> bool:
-    """Whether an update that writes all points of a dimension reads another one of them than the written point."""
+    """Whether an update that writes all points of a dimension also reads a point of the dimension other than the written one."""
     return ix.key(i) != f"({dim})" and s.stage.is_update and ix.key(s.indices[axis]) == f"({dim})"
 
 

@@ -52,7 +52,7 @@ class Nest:
         mainloop_count: Number of block-uniform loops after the block loops.
         lower_bound: Of a rolling buffer: the first point that is ever computed, by dimension.
         first_step: Of a rolling buffer: the prologue step, 0 or negative, in which this nest first runs.
-        walk: Of a scan over rows: the level that iterates its steps.
+        scan_level: Of a scan over rows: the level that iterates its steps.
     """
 
     stage: BoundStage
@@ -202,7 +202,7 @@ class KernelPlan:
         regions: Region of each fused or inlined Func that a block needs.
         repeated: The steps inside the mainloop or sliding window: its producers, then the stage that reads them. Steps
             before and after are stages over the same register tile.
-        warm_up: Number of prologue steps, which fill rolling buffers.
+        prologue_steps: Number of prologue steps, which fill rolling buffers.
         owned: The points that each block writes to global memory, by materialised producer.
         unowned: The reason why a materialised producer has no tile ownership, which makes the kernel illegal.
     """

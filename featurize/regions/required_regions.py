@@ -105,7 +105,7 @@ class RequiredRegions:
         return number
 
     def funcs_between(self, func: str, inside: frozenset[str]) -> frozenset[str]:
-        """Return the Funcs ``inside`` that read ``func``, directly or not."""
+        """Return the Funcs ``inside`` that read ``func``, directly or through other Funcs."""
         return inside & self.bound.consumers[func]
 
     def block(self, structure: KernelSketch, func: str, inside: frozenset[str]) -> int:

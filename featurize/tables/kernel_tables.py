@@ -25,13 +25,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class KernelTables:
-    """One sketch; positions of nests and accesses are those within the kernel.
+    """The arrays of one sketch; nests and accesses are numbered within the kernel.
 
     Attributes:
         nests: ``int64[K]``, rows of `DescriptorTables.nests`, in the order of the rows of features.
         hosts: ``int64[K]``, the nest that encloses each thread-level producer; other nests themselves.
         columns: ``int64[K]``, first parameter column of the threads of block-level producers.
-        points: ``int64[K]``, first column of their points per thread, which searches leave out.
+        points: ``int64[K]``, first column of their points per thread, which searches do not decide.
         width: Number of parameter columns, ``points`` included.
         demands: ``int64[K]``, location of each fused producer in `RequiredRegions`, -1 for roots.
         rounds: ``int64[K]``, nesting depth of thread-level producers.
@@ -280,7 +280,7 @@ def _pairs(
 
 
 def _comparable(a: AccessGroup, b: AccessGroup) -> bool:
-    """Whether the indices of two groups determine if their elements are the same."""
+    """Whether equality of the elements that two groups access follows from their indices alone."""
     return (
         (a.source, a.component) == (b.source, b.component)
         and a.is_affine

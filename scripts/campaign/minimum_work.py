@@ -44,7 +44,7 @@ def work_of(bound: BoundPipeline) -> Work:
 
 
 def float_operations(values: Sequence[Expr]) -> tuple[int, int]:
-    """Return the least number of distinct operations of some expressions: on narrow floats and on 64-bit floats.
+    """Return the least number of distinct operations of the expressions: on narrow floats and on 64-bit floats.
 
     A select counts its cheaper arm, as only one arm is needed.
     """

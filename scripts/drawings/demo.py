@@ -34,7 +34,7 @@ SIZES = {"H": 1536, "W": 2560}
 RUNS = 15
 CORNERS = 400
 SAMPLES = 16
-"""Searches for each schedule; few are enough for small pipelines."""
+"""Searches for each schedule; small pipelines need few."""
 
 Array = np.ndarray[Any, Any]
 
@@ -155,7 +155,7 @@ def with_corners(gray: Array, response: Array) -> Array:
 def report(results: list[Result]) -> str:
     """Return the report as Markdown."""
     lines = [
-        "# What the demonstration did",
+        "# Results of the demonstration",
         "",
         f"Made by `scripts/demo.py` with autosched {autosched.__version__} on {platform.machine()}, "
         f"{os.cpu_count()} CPUs, Python {platform.python_version()}, NVRTC {nvrtc_version()}.",

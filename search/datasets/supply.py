@@ -1,4 +1,4 @@
-"""Candidates of many problems for training data, and a note of the problems that are done."""
+"""Candidates of many problems for training data, with a record of finished problems in the database."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class CandidateSupply:
 
 
 class CandidateQueue:
-    """Candidates of all problems in order, without those of problems that are done.
+    """Candidates of all unfinished problems, in order.
 
     Args:
         supply: The problems with their schedules.
         target: Device of the schedules.
-        database: Stores which problems are done.
-        version: Label source and version of the code generator; a note holds for one version.
+        database: Stores the keys of finished problems.
+        version: Label source and version of the code generator; a stored key is valid for one version.
         warn: Receives a message for each problem that lacks schedules.
 
     Attributes:
@@ -74,7 +74,7 @@ class CandidateQueue:
         return Job.of(problem, schedule_roots(problem.bind(), self._target), self._target, origin="roots")
 
     def jobs(self) -> Generator[Job, None, None]:
-        """Yield the candidates of the problems that are not done."""
+        """Yield the candidates of the unfinished problems."""
         drawing = self._supply.draw(p for p in self._supply.problems if not self._is_done(p))
         started = time.perf_counter()
         with closing(drawing):
@@ -88,11 +88,11 @@ class CandidateQueue:
                 started = time.perf_counter()
 
     def leave_open(self, problem: Problem) -> None:
-        """Do not note a problem as done: some of its candidates are worth another try."""
+        """Do not record a problem as finished, so that a later run measures its missing candidates."""
         self._open.add(problem)
 
     def note_done(self, measurer: Measurer) -> None:
-        """Note which problems have all their results."""
+        """Record the problems that have all their results as finished."""
         for problem in [p for p in self._drawn if not measurer.on_their_way[p]]:
             self._drawn.remove(problem)
             self.done += 1

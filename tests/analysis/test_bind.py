@@ -327,7 +327,7 @@ def test_box_that_depends_on_data_is_refused() -> None:
 
     f = func(img[y, x])
     data = Load(lut, (Const(0, int32),), uint8)  # what `over` would have refused
-    with pytest.raises(DSLError, match="the box of output 'f' in x is not known with the shapes"):
+    with pytest.raises(DSLError, match="the box of output 'f' in x depends on more than shapes and parameters"):
         bind(
             Pipeline(Output(f, ((Const(0, int32), Const(3, int32)), (Const(0, int32), data)))),
             {"img": (8, 8), "lut": (3,)},

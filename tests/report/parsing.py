@@ -1,4 +1,4 @@
-"""What tests read off a report."""
+"""Parsed reports, for tests."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ class Page(HTMLParser):
 
     Attributes:
         tags: Every start tag with its attributes, in order.
-        text: All text, that of scripts and styles left out.
+        text: All text outside scripts and styles.
         ids: Values of ``id``.
-        data_kernels: Values of ``data-kernel`` by tag.
         pre: Text of each ``pre``.
     """
 

@@ -13,7 +13,7 @@ from autosched.target import Target
 
 
 def digest(*parts: str) -> str:
-    """Return the SHA-256, in hexadecimal, of some texts in order."""
+    """Return the SHA-256 of a sequence of texts, in hexadecimal."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

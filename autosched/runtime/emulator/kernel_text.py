@@ -74,7 +74,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One LOAD or STORE in the text, or one of a vector; a COPY is one of each.
+    """A LOAD or STORE in the text, scalar or vector; a COPY is two sites, a load and a store.
 
     Attributes:
         store: Whether it is a STORE.

@@ -63,7 +63,7 @@ def check_launch(
     """Return the checked configuration of a launch.
 
     Raises:
-        LaunchError: If CUDA would refuse it, or the grid is too large to emulate.
+        LaunchError: If the configuration exceeds CUDA's limits, or the grid is too large to emulate.
     """
     grid3, block3 = _index3("grid", grid), _index3("block", block)
     for axis_kind, sizes, limits in (("grid", grid3, _MAX_GRID), ("block", block3, _MAX_BLOCK)):
@@ -73,7 +73,7 @@ def check_launch(
     if threads > min(text.max_threads, _MAX_THREADS):
         raise LaunchError(f"{text.name}: {threads} threads per block, but it was compiled for {text.max_threads}")
     if blocks is None and count >= _MAX_BLOCKS:
-        raise LaunchError(f"{text.name}: a grid of {count} blocks is too large to emulate; choose some of its blocks")
+        raise LaunchError(f"{text.name}: a grid of {count} blocks is too large to emulate; pass a subset of its blocks")
     if shared_bytes < 0:
         raise LaunchError(f"{text.name}: {shared_bytes} bytes of shared memory; give 0 or more")
     return Configuration(grid3, block3, shared_bytes, _linear_blocks(text.name, grid3, count, blocks))
@@ -199,7 +199,7 @@ class Launch:
         return value
 
     def _stack_bytes(self) -> int:
-        """Return a generous bound on a thread's stack; untouched pages cost nothing.
+        """Return an upper bound on the bytes of a thread's stack; untouched pages cost nothing.
 
         The stack holds register arrays with a written bit per element, and in a long unrolled body a temporary for
         each expression.

@@ -163,7 +163,7 @@ def _times(stage: BoundStage, points: Points) -> dict[int, int]:
 def _shares(stage: BoundStage, varies: NodeDependence) -> dict[int, float]:
     """Return the share of vector iterations that evaluate each node, by ``id``.
 
-    Loop unswitching moves a uniform condition out of the lane loop. A node that only one branch needs counts half.
+    Loop unswitching moves a uniform condition out of the lane loop. A node that a single branch evaluates counts half.
     """
     roots = [*stage.values, *stage.indices]
     seen: set[int] = set()
@@ -226,7 +226,7 @@ def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
                 return 0, 0, 16, 0, 1
             value = int(e.b.value)
             return (wide, 0, 1, 0, 0) if value > 0 and not value & (value - 1) else (6 * wide, 0, 8, 0, 0)
-        case Binary() if e.op in ("min", "max") and e.dtype.is_float:  # propagates NaN, as NumPy does
+        case Binary() if e.op in ("min", "max") and e.dtype.is_float:  # propagates NaN, like NumPy
             return 2 * wide, 0, 5, 0, 0
         case Select():
             return wide, 0, 5, 0, 0
