@@ -1,9 +1,8 @@
-"""What holds for all tests.
+"""Environment and options of all tests.
 
-Kernels are compiled into a cache of this run, which all its processes share: what one test has compiled another need
-not, and nothing comes from earlier runs or stays behind. `AUTOSCHED_CACHE_DIR` names another, to keep it from run to
-run. Tests marked `gpu` are skipped, with the reason, where no CUDA device can be used; those marked `fuzz`, unless they
-are asked for.
+All processes of a run share one cache of compiled kernels, which is removed at the end. `AUTOSCHED_CACHE_DIR` names a
+permanent one instead. Tests marked `gpu` are skipped, with the reason, where no CUDA device can be used; tests marked
+`fuzz` unless `-m` selects them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SPARING = {
     "AUTOSCHED_COMPILE_JOBS": "1",  # several tests run at a time: more compilers only take longer to start
     "OMP_WAIT_POLICY": "passive",  # threads that wait for one another leave the cores to others
     "OPENBLAS_NUM_THREADS": "1",
-    # What PyTorch makes of its own part of a graph need not be fast, and not use vectors, which it has to try first.
+    # PyTorch's own kernels of a graph need not be fast. Vector code would need compilations to test the processor.
     "TORCHINDUCTOR_VEC_ISA_OK": "0",
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
 }

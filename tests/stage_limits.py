@@ -1,4 +1,4 @@
-"""The suite's apps with as few stages as show every kind they have, where their number is not what is tested."""
+"""The suite's apps with few stages that still contain every kind, for tests that do not need their number."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def test_graph_on_an_emulated_gpu(emulated_gpu: tuple[autosched.CompiledPipeline
 
 
 class DeviceOfCubins(EmulatedDevice):
-    """A driver that tells kernels of one name apart by the cubin that holds them."""
+    """A driver that distinguishes kernels of one name by their cubin."""
 
     def __init__(self, *kernels: tuple[CudaKernel, bytes]) -> None:
         super().__init__(())
@@ -264,7 +264,7 @@ def test_vectors_only_at_aligned_addresses(monkeypatch: pytest.MonkeyPatch, role
 
 
 def sharpened() -> tuple[autosched.CompiledPipeline, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A pipeline for this machine's GPU, an input, and what is expected of it within float32 rounding."""
+    """A pipeline for this machine's GPU, an input, and the expected output within float32 rounding."""
     app = get_app("unsharp")
     inputs = app.make_inputs(app.small_sizes)
     kernel = autosched.schedule(app.build(), inputs=inputs, target="cuda", strategy="roots").compile("cuda")

@@ -1,4 +1,4 @@
-"""What the API says about wrong pipelines, arguments and schedules."""
+"""Error messages of the API on wrong pipelines, arguments and schedules."""
 
 from __future__ import annotations
 

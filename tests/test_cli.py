@@ -1,4 +1,4 @@
-"""The command line on good input: what it computes, prints and writes."""
+"""The command line on valid input: results, output and files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = ["--size", "H=20", "--size", "W=30"]
 
 
 def run(*arguments: str | Path) -> Result:
-    """Run a command that must go well, and return what it printed."""
+    """Run a command that must succeed, and return its output."""
     result = CliRunner().invoke(main, [str(a) for a in arguments])
     assert result.exit_code == 0, result.stderr
     return result

@@ -195,7 +195,7 @@ def test_hostile_options(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "OMP_STACKSIZE"])
 def test_openmp_that_asks_for_too_much(variable: str) -> None:
-    """It would end the process: each thread has a stack, of which there is not enough memory for so many."""
+    """It would end the process: there is not enough memory for the stacks of all threads."""
     value = {"OMP_NUM_THREADS": "100000", "OMP_STACKSIZE": "90000G"}[variable]
     done = cli(*RUN, **{variable: value})
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""`autosched schedule --explain`, `--html` and `--json`: what a search did, as tables, as a page and as data."""
+"""`autosched schedule --explain`, `--html` and `--json`: the course of a search as tables, as a page and as data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Schedules, programs and texts over billions of points take no more memory than those over a few.
 
-Nothing runs. What followed an extent would take gigabytes, so that peaks of traced memory tell.
+Nothing runs. A data structure proportional to an extent would take gigabytes; the peak of traced memory shows it.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ HEAVY = {"torch", "cupy", "hydra", "rich", "matplotlib", "pyarrow", "ray", "scip
 
 # A pipeline's way from the language to the applications: each sub-package imports from itself and those before it.
 ORDER = ("lang", "analysis", "schedule", "lower", "codegen", "runtime", "measure", "apps")
-# Modules beside them that know none of them, so that all may import them.
+# Modules beside them that import none of them, so that all may import them.
 LEAVES = {"_version", "atomic_files", "deprecation", "errors", "settings", "host", "target"}
-# The interpreter is the oracle: it knows the language only, and what it judges does not know it.
+# The interpreter is the oracle: it imports the language only, and the code it checks does not import it.
 MAY_USE_REFERENCE = {"runtime", "measure", "apps"}
 
 
@@ -38,7 +38,7 @@ def allowed_imports(unit: str) -> set[str]:
 def imported_parts(source: str, *, type_only: bool) -> Iterator[tuple[int, str]]:
     """Yield (line, part) for each import of `autosched.<part>...`, in functions too.
 
-    A relative import is yielded as ".", and what stands under `if TYPE_CHECKING` is left out unless `type_only`.
+    A relative import is yielded as ".", and imports under `if TYPE_CHECKING` are left out unless `type_only`.
     """
     pending: list[ast.AST] = [ast.parse(source)]
     while pending:
@@ -67,7 +67,7 @@ def imported_parts(source: str, *, type_only: bool) -> Iterator[tuple[int, str]]
 def violations(unit: str, source: str) -> list[tuple[int, str]]:
     """Return (line, part) for each import that a unit's source must not make."""
     allowed = allowed_imports(unit)
-    # The package itself (its version, say) may be named anywhere; `from autosched import __version__` is that.
+    # The package itself (its version, say) may be named anywhere; `from autosched import __version__` names it.
     return [
         (line, part)
         for line, part in imported_parts(source, type_only=unit in ORDER)

@@ -1,4 +1,4 @@
-"""`@autosched.jit`: what becomes of arguments, when kernels are made, and what is refused."""
+"""`@autosched.jit`: conversion of arguments, kernels per call, and errors."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_stems_are_unique_within_a_sub_package() -> None:
 
 
 def test_sub_packages_say_where_to_begin() -> None:
-    """Each folder of a large package has a paragraph on what it is for."""
+    """Each folder of a large package has a paragraph on its purpose."""
     short = []
     for module, path in sources():
         if path.name == "__init__.py" and len(module.split(".")) > 2:

@@ -1,4 +1,4 @@
-"""What pyproject.toml installs is what the source tree holds."""
+"""The packages in pyproject.toml are those of the source tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that measures memory: figures of one app, and what is told of one that fails."""
+"""The script that measures memory: figures of one app, and the message on one that fails."""
 
 from __future__ import annotations
 

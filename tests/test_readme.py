@@ -1,4 +1,4 @@
-"""What README and docs show is what happens: programs run, transcripts are real, tables are complete."""
+"""README and docs are correct: programs run, transcripts are real, tables are complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pages_with(language: str) -> list[object]:
 def test_programs_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page are one program, run in an empty directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(schedule_cache, "TUNED_DIRECTORY", f"tuned-{tmp_path.name}")  # not what was tuned here before
+    monkeypatch.setattr(schedule_cache, "TUNED_DIRECTORY", f"tuned-{tmp_path.name}")  # no schedules tuned earlier
     names: dict[str, Any] = {}
     for k, program in enumerate(fenced(page, "python")):
         exec(compile(program, f"{page.name}, block {k}", "exec"), names)
@@ -82,7 +82,7 @@ def transcript() -> list[tuple[str, list[str]]]:
 
 
 def test_transcript_is_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run in order; what they print is what is shown, but for times and lines left out (`...`)."""
+    """Commands run in order; their output equals the page, except times and omitted lines (`...`)."""
     monkeypatch.chdir(tmp_path)
     steps = transcript()
     assert [shlex.split(command)[:2] for command, _ in steps] == [["autosched", "schedule"], ["autosched", "run"]]

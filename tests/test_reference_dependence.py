@@ -46,7 +46,7 @@ def serial(at: Any, value: Callable[[Func], Any]) -> str:
     ("at", "value", "expected"),
     [
         ((p, q), lambda f: f[p, q] + 1, ""),  # in place
-        ((p, q), lambda f: f[p + 10, q] + f[p, q], ""),  # reads only what is never written
+        ((p, q), lambda f: f[p + 10, q] + f[p, q], ""),  # reads only points that are never written
         ((p, q), lambda f: f[-p, q] + q, ""),
         ((p, q), lambda f: f[p - 1, q] + q, "p"),
         ((p, q), lambda f: f[p, q - 1] + q, "q"),  # rows are independent although they are the outer loop
@@ -62,9 +62,9 @@ def serial(at: Any, value: Callable[[Func], Any]) -> str:
         ((y, 2 * p), lambda f: f[y, 2 * p + 1] + 1, ""),  # odd ones are never written
         ((y, p // 2), lambda f: f[y, p // 2] + 1, "p"),
         ((p % 2, q), lambda f: f[p % 2, q] - f[5, 5], "p"),
-        ((p, q), lambda f: f[3, 2] + 1, "pq"),  # one iteration writes what the others read
+        ((p, q), lambda f: f[3, 2] + 1, "pq"),  # one iteration writes the point that the others read
         ((p + q, x), lambda f: f[p + q, x] * 3 + 1, "p"),
-        ((p, q), lambda f: f[a.clamp(f[p, q], 0, 9), q] + 1, "pq"),  # goes where its own values say
+        ((p, q), lambda f: f[a.clamp(f[p, q], 0, 9), q] + 1, "pq"),  # at an index read from itself
     ],
 )
 def test_serial_loops(at: Any, value: Callable[[Func], Any], expected: str) -> None:

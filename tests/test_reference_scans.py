@@ -15,7 +15,7 @@ image = Input("image", float32, 2)
 
 
 def scan(value, rows: int = 9, columns: int = 13) -> Pipeline:
-    """Return ``m`` that begins as the image, and of which each row is what ``value(m, r)`` says."""
+    """Return ``m``, initially the image, with each row updated to ``value(m, r)``."""
     m, r = Func("m"), RDom("r", y=(1, rows))
     m[y, x] = image[y, x]
     m[r.y, x] = value(m, r)

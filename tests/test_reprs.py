@@ -1,4 +1,4 @@
-"""What the public functions return prints as one readable line."""
+"""Results of the public functions print as one readable line."""
 
 from __future__ import annotations
 

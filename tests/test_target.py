@@ -62,7 +62,7 @@ def test_limits_are_consistent(name: str) -> None:
     target = get_target(name)
     assert target.max_threads_per_sm == target.max_warps_per_sm * target.warp_size
     assert target.shared_per_block == 48 * 1024 <= target.shared_per_block_optin <= target.shared_per_sm
-    if target.compute_capability >= (8, 0):  # what a block cannot have is exactly what the system reserves
+    if target.compute_capability >= (8, 0):  # shared memory beyond a block's limit is the system's reserve
         assert target.shared_per_block_optin + target.reserved_shared_per_block == target.shared_per_sm
     assert target.registers_per_sm == 65536
     assert target.max_block_dim == (1024, 1024, 64)

@@ -53,7 +53,7 @@ def two_outputs() -> Pipeline:
 
 
 def shifted() -> Pipeline:
-    """The output is as long as a parameter says, which is built into the kernel."""
+    """The output's length is a parameter, whose value is built into the kernel."""
     line, count, on = Input("line", float32, 1), Param("count", int32, 3), Param("on", bool_, True)
     f = Func("f")
     f[x] = autosched.select(on, line.clamped()[x], 0.0)

@@ -91,7 +91,8 @@ class Binder:
             lo, hi = to_index(self.specialiser(low)), to_index(self.specialiser(high))
             if not isinstance(lo, int) or not isinstance(hi, int):
                 raise DSLError(
-                    f"the box of output {func.name!r} in {dim} depends on more than shapes and parameters", location=func.location
+                    f"the box of output {func.name!r} in {dim} depends on more than shapes and parameters",
+                    location=func.location,
                 )
             if hi < lo:
                 raise InputError(
@@ -416,7 +417,7 @@ def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index
 
 
 def _is_beside(s: _Stage, axis: int, dim: str, i: ix.Index) -> bool:
-    """Whether an update that writes all points of a dimension also reads a point of the dimension other than the written one."""
+    """Whether an update over all points of a dimension also reads points other than the written one."""
     return ix.key(i) != f"({dim})" and s.stage.is_update and ix.key(s.indices[axis]) == f"({dim})"
 
 

@@ -1,7 +1,7 @@
 """Generic rewriting of kernel IR: functions applied to the parts of a node, or to all nodes of a tree.
 
-A node that does not change is returned itself, so that ``is`` tells whether a rewrite applied. The parts of a node
-follow from its `autosched.lower.ir.NodeFields`.
+A node that does not change is returned itself, so comparison by ``is`` shows whether a rewrite applied. The parts of a
+node follow from its `autosched.lower.ir.NodeFields`.
 """
 
 from __future__ import annotations

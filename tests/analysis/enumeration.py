@@ -85,7 +85,7 @@ def regions(
     for func in reversed(pipeline.funcs):
         if func not in found:
             continue
-        while True:  # an update may read and write beyond what is asked for
+        while True:  # an update may read and write outside the required region
             reads, writes = touched(func, found[func], shapes)
             grown = found[func]
             for points in (reads.get(func, set()), writes):

@@ -326,7 +326,7 @@ def test_box_that_depends_on_data_is_refused() -> None:
     from autosched.lang.func import Output
 
     f = func(img[y, x])
-    data = Load(lut, (Const(0, int32),), uint8)  # what `over` would have refused
+    data = Load(lut, (Const(0, int32),), uint8)  # a box that `over` would refuse
     with pytest.raises(DSLError, match="the box of output 'f' in x depends on more than shapes and parameters"):
         bind(
             Pipeline(Output(f, ((Const(0, int32), Const(3, int32)), (Const(0, int32), data)))),

@@ -306,7 +306,7 @@ def test_scatter_that_reads_a_neighbour():
 def test_pure_loops_are_parallel_and_agree_between_conflicting_iterations():
     s = RDom("s", k=(1, 10))
     f = table(2)
-    f[y, s.k] = f[y, s.k - 1 + 20 * y] + picture[y, s.k]  # meets its own row's stores only for y == 0
+    f[y, s.k] = f[y, s.k - 1 + 20 * y] + picture[y, s.k]  # reads points that its own row stores only for y == 0
     assert analyse(f).carried == {"s.k"}
     assert analyse(f).parallel == {"y"}
     assert analyse(f, y=(1, 99)).parallel == {"y", "s.k"}

@@ -42,7 +42,7 @@ FULL = (int32.min_value, int32.max_value)
     [
         (v, FULL),
         (a.clamp(v, 0.0, 255.0), (0, 255)),
-        (a.clamp(v, 2.5, 7.9), (0, 7)),  # 0 is what NaN becomes
+        (a.clamp(v, 2.5, 7.9), (0, 7)),  # NaN becomes 0
         (a.clamp(v, -7.9, -2.5), (-7, 0)),
         (a.min(v, 9.0), (FULL[0], 9)),
         (a.clamp(v, 0.0, 1.0) * 255.0 + 0.5, (0, 255)),

@@ -232,7 +232,7 @@ def test_coordinates_so_large_that_typed_arithmetic_would_wrap_are_refused() -> 
     assert error.location is not None and error.location.text == "f[x] = img[a.cast(int32, x) * 1000 % 16]"
 
 
-# Random typed integer expressions against the interpreter, which knows no symbolic indices.
+# Random typed integer expressions against the interpreter, which has no symbolic indices.
 
 INPUTS = {d: Input(f"in_{d.short}", d, 1) for d in (int8, uint8, int16, int32, uint32, int64)}
 WIDTH = 24

@@ -1,4 +1,4 @@
-"""The 3-D stencils do the work that Table I of the Artemis paper counts, or what their docstrings say instead."""
+"""Operation counts of the 3-D stencils equal Table I of the Artemis paper, or the figures in their docstrings."""
 
 from __future__ import annotations
 

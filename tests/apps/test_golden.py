@@ -89,7 +89,7 @@ OTHER_PARAMETERS = [
     ("diffterm", {"dxinv": (0.5, 0.7, -1.1), "eta": 0.2, "alam": 1.3}),
 ]
 LONG = [
-    *((name, {}) for name in load_apps()),  # what `autosched apps --check` does for all, as tests/test_cli_apps.py sees
+    *((name, {}) for name in load_apps()),  # `apps --check` covers all (tests/test_cli_apps.py)
     ("lens_blur", {"slices": 20, "focus_depth": 3, "blur_radius_scale": 0.3, "aperture_samples": 7}),
     ("pyramid_blend", {"levels": 6}),
 ]

@@ -1,4 +1,4 @@
-"""What tests of machine code share."""
+"""Fixtures for tests of machine code."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def arguments(dtypes: Sequence[DType]) -> tuple[VarRef, ...]:
 
 
 def call(library: ctypes.CDLL, name: str, inputs: Sequence[Array], dtype: DType) -> Array:
-    """Return what a `value_function` gives for arrays of equal length."""
+    """Return the results of a `value_function` for arrays of equal length."""
     found = np.zeros(len(inputs[0]), dtype.numpy)
     pointers = [ctypes.c_void_p(np.ascontiguousarray(a).ctypes.data) for a in inputs]
     getattr(library, name)(*pointers, ctypes.c_void_p(found.ctypes.data), ctypes.c_int(len(found)))

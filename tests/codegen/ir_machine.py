@@ -67,7 +67,7 @@ class Machine:
                     self.memory = {at: v for at, v in self.memory.items() if at[0] != s.buffer.name}
 
     def stored(self) -> dict[tuple[str, int], int]:
-        """Return what was written to memory that outlives a thread."""
+        """Return the stores to memory that outlives a thread."""
         return {at: v for at, v in self.memory.items() if at[0] not in self.registers}
 
     def value(self, v: Value) -> int:

@@ -224,7 +224,7 @@ def test_terms_whose_addresses_are_loaded_are_done_one_by_one(follows: bool) -> 
 
 
 def cells(dtype: DType, step: int) -> BoundPipeline:
-    """Histograms of so many neighbours along a row, one lane each."""
+    """Histograms of ``step`` neighbours along a row, one lane each."""
     image, counts = Input("image", dtype, 2), Func("counts")
     z, t = Var("z"), RDom("t", t=step)
     value = image[y, step * x + t.t]
@@ -238,7 +238,7 @@ def cells(dtype: DType, step: int) -> BoundPipeline:
     ("dtype", "step", "told"), [(float32, 8, True), (float32, 2, True), (uint16, 8, False), (uint16, 2, True)]
 )
 def test_lanes_that_store_where_data_say_form_vectors(dtype: DType, step: int, told: bool) -> None:
-    """No compiler knows that they do not meet; of narrow elements far apart gcc would load all between them."""
+    """Compilers cannot prove that lanes are independent; for narrow elements at a large stride gcc loads all."""
     bound = cells(dtype, step)
     program = lower(bound, schedule_roots(bound, CPU))
     body = print_c(program).text.partition("void cells_counts1(")[2]
@@ -282,6 +282,6 @@ def test_vectors_are_formed_of_conditions(tmp_path: Path) -> None:
     vectorised = {int(n) for n in re.findall(r"^kernels\.c:(\d+):.*loop vectorized", done.stderr, re.MULTILINE)}
     functions = [n for n, line in enumerate(text.splitlines(), 1) if line.startswith("// computes ")]
     ends = [*functions[1:], len(text.splitlines())]
-    assert len(functions) == 2  # the second inlines what it chooses by
+    assert len(functions) == 2  # the second inlines the condition of its select
     for first, last in zip(functions, ends, strict=True):
         assert any(first < n < last for n in vectorised), text.splitlines()[first - 1]

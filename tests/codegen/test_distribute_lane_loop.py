@@ -158,7 +158,7 @@ def test_outer_values_are_computed_again_in_each_piece() -> None:
 
 
 def test_a_guard_becomes_an_upper_bound() -> None:
-    """``2*t + y <= 30`` leaves ``(30 - y) // 2 + 1`` lanes; what does not depend on the lane goes outside."""
+    """``2*t + y <= 30`` leaves ``(30 - y) // 2 + 1`` lanes; conditions uniform over the lanes are hoisted."""
     room = CompareIndex("le", ix.add(ix.scale(T, 2), Y), 30, bool_)
     tail = CompareIndex("le", Y, 8, bool_)
     (found,) = make_lane_loop_innermost(lane(If(Op("and", (room, tail), bool_), (Store(OUT, T, ONE, 0),))))

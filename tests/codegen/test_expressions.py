@@ -1,4 +1,4 @@
-"""Printed indices and values give what they mean, for all types and at the ends of their ranges."""
+"""Printed indices and values evaluate as the language defines, for all types and at the ends of their ranges."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RANGES = {"a": (-7, 9), "b": (0, 40), "c": (0, 70_000), "d": (-5, 5)}
 
 
 def random_index(rng: np.random.Generator, depth: int) -> ix.Index:
-    """Return an index of everything that lowering makes of them."""
+    """Return an index built from every operation that lowering uses in indices."""
     if depth == 0 or rng.random() < 0.2:
         name = str(rng.choice(list(RANGES)))
         return ix.add(ix.scale(ix.var(name, *RANGES[name]), int(rng.integers(-3, 4))), int(rng.integers(-9, 10)))

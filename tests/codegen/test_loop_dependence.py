@@ -187,7 +187,7 @@ def test_random_nests_are_judged_as_by_enumeration() -> None:
 
 
 def _by_enumeration(extents: list[int], scales: list[tuple[int, int]], constants: list[int]) -> bool:
-    """Whether two iterations of the outer loop meet, other than in place at one address."""
+    """Whether two iterations of the outer loop access one element, other than in place at one address."""
     points = list(itertools.product(*map(range, extents)))
     pairs = [(0, 0), (0, 1)]
     if scales[0][0] == 0:

@@ -133,8 +133,8 @@ def test_names_bound_in_the_loop_are_substituted() -> None:
         recurrence(at(0, offset=1), at(0, offset=1)),  # a sum in place
         (*recurrence(at(1, offset=1), at(1)), Store(F, at(1, offset=1), VarRef("v", int32), 3)),  # stored twice
         (*recurrence(at(1, offset=1), at(1))[::-1],),  # loaded after it is stored
-        recurrence(at(1, offset=1), ix.data(VarRef("v", int32), 0, 9, "v")),  # where data say
-        recurrence(ix.mod(at(1, offset=1), 3), ix.mod(at(1), 3)),  # in turns
+        recurrence(at(1, offset=1), ix.data(VarRef("v", int32), 0, 9, "v")),  # at a data-dependent index
+        recurrence(ix.mod(at(1, offset=1), 3), ix.mod(at(1), 3)),  # modulo 3
         (lanes(*recurrence(at(2, 1, 2), at(2, 1))),),  # another lane stores there in the next iteration
         (lanes(*recurrence(at(1, 0, 1), at(1, 0))),),  # all lanes store there
     ],

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.usefixtures("nvdisasm")
 
 @functools.cache
 def costs_of_operations(nvdisasm: str) -> Any:
-    """Return what operations cost: each is compiled and taken apart once for all tests."""
+    """Return the costs of operations; each is compiled and disassembled once for all tests."""
     from sass.costs import OperationCosts
 
     return OperationCosts(nvdisasm)
@@ -117,7 +117,7 @@ def test_branch_on_data_goes_past_the_slow_path(nvdisasm: str) -> None:
 
 
 def test_division_of_indices(nvdisasm: str) -> None:
-    """Quotients by constants are high words of products: what they guard shows whether they are right."""
+    """Quotients by constants are high words of products; loop bounds computed from them show whether they are right."""
     body = """const int t = threadIdx.x + blockIdx.x * 1000 - 1010;
     float s = 0.0f;
     #pragma unroll 1
@@ -197,7 +197,7 @@ def traced(kernel: KernelIR, block: tuple[int, int, int]) -> Any:
 
 @pytest.mark.parametrize("name", ["blur", "harris", "unsharp"])
 def test_addresses_are_those_of_the_emulator(nvdisasm: str, name: str) -> None:
-    """Stores are the same requests; the compiler may have joined loads, but they touch what the emulator's do."""
+    """Stores are the same requests. The compiler may merge loads, which access the same sectors as in the emulator."""
     from sass.measure import block_at, interior_block, measure_kernel
 
     program = lowered(name)
@@ -265,7 +265,7 @@ def staged_stencil() -> Program:
 
 
 def test_vectors_are_single_instructions(nvdisasm: str) -> None:
-    """The compiler makes one instruction of each vector, and the machine counts what the emulator counts."""
+    """The compiler emits one instruction per vector, and counts of the machine code equal those of the emulator."""
     from sass.measure import block_at, interior_block, measure_kernel
 
     (ir,) = staged_stencil().kernels

@@ -224,7 +224,7 @@ def nearest_float16(values: Array) -> Array:
         exact = values.astype(np.float64)
         magnitude = np.where(np.isnan(exact), 0.0, np.minimum(np.abs(exact), 65536.0))
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
-    steps = np.append(halves, 65536.0)  # what would follow the largest: from its midpoint on, infinity
+    steps = np.append(halves, 65536.0)  # the number after the largest; values from the midpoint up round to infinity
     above = np.searchsorted(steps, magnitude, side="right")
     down, up = magnitude - steps[above - 1], steps[np.minimum(above, 0x7C00)] - magnitude  # exact where nearly equal
     odd = (above - 1) % 2 == 1
@@ -234,7 +234,7 @@ def nearest_float16(values: Array) -> Array:
 
 
 def near_float16(dtype: DType) -> Array:
-    """Return every finite float16, every midpoint of two, and the numbers next to these."""
+    """Return every finite float16, every midpoint of two neighbours, and the adjacent numbers of the type."""
     to = dtype.numpy.type
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
     steps = np.append(halves, 65536.0)

@@ -1,4 +1,4 @@
-"""The text of the scalar prelude: what it holds, which loops gcc vectorises, what NVRTC makes of it."""
+"""The text of the scalar prelude: its content, the loops that gcc vectorises, the code that NVRTC emits."""
 
 from __future__ import annotations
 

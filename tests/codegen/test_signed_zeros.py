@@ -27,7 +27,7 @@ FLOATS = np.array([0.0, -0.0, -0.0, 1.0], np.float32)
 
 
 def outputs(dtype: DType) -> dict[str, Any]:
-    """Return expressions in which gcc sees a zero beside a converted integer, and what NumPy makes of them."""
+    """Return expressions that add a zero to a converted integer, which gcc folds, and NumPy's results."""
     a, b, c = Input("a", "uint8", 1), Input("b", "int32", 1), Input("c", "float32", 1)
     u, i, f = cast(dtype, a[x]), cast(dtype, b[x]), cast(dtype, c[x])
     t = dtype.numpy.type

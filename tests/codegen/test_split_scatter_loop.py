@@ -41,7 +41,7 @@ def bound_bins(dtype: DType = float32, extent: int = 50) -> BoundPipeline:
 
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, check: Callable[[], None]) -> None:
-    """Check C as processors with stores of vectors where lanes say compile it, and as others do."""
+    """Check both versions of the C text: for processors with scatter instructions and for others."""
     prelude = printer.host_prelude()
     for way in WAYS:
         with monkeypatch.context() as patch:
@@ -58,7 +58,7 @@ def test_both_versions_agree(monkeypatch: pytest.MonkeyPatch, dtype: DType) -> N
 
 
 def test_both_versions_agree_for_random_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what is stored depending on what was stored before, a truth value, and a tuple."""
+    """The stored values depend on earlier stores, on a boolean, and form a tuple."""
     image, grid, out, t = Input("image", float32, 2), Func("grid"), Func("out"), RDom("t", t=4)
     value = image[y, x + t.t]
     grid[z, y, x] = 0.0, cast(uint8, 0)
@@ -100,7 +100,7 @@ def test_an_index_that_is_read_and_written_is_kept_once() -> None:
 @pytest.mark.parametrize(
     ("index", "split"),
     [
-        (lambda at: clamp(at, 0, 7), False),  # nothing to work out but clamps, which are part of the address
+        (lambda at: clamp(at, 0, 7), False),  # only clamps, which are part of the address
         (lambda at: clamp(at * at - at, 0, 7), True),
     ],
 )
@@ -120,7 +120,7 @@ def test_few_lanes_are_not_split() -> None:
 
 
 def test_stores_to_registers_are_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would be read again where the lane stores, and nothing could be worked out before."""
+    """Otherwise the scalar loop would load the values again, and the vectorised loop would have no work."""
     image, staged, bins = Input("image", float32, 2), Func("staged"), Func("bins")
     staged[y, x] = image[y, x] * 3
     bins[z, y, x] = 0

@@ -79,7 +79,7 @@ def test_strips_are_narrower_for_more_sums(dtype: DType, points: int) -> None:
 
 @pytest.mark.parametrize("width", [830, 900, 1057])
 def test_blocks_at_both_ends_of_rows_have_loops_of_their_own(width: int) -> None:
-    """As many lanes as there are is no number that compilers know, so their sums are in memory in any case."""
+    """The number of lanes is no compile-time constant, so the sums of partial blocks stay in memory."""
     bound = window(width)
     program = in_rows(bound, 256)
     assert set(lengths(program)) == {STRIP_LANES[0]}

@@ -59,7 +59,7 @@ def sum_of(values: Sequence[Value]) -> Value:
 
 
 def stencil(taps: int, source: Buffer = IN, more: int = 0, columns: int = 2) -> tuple[Stmt, ...]:
-    """Return one row of a stencil of so many rows and columns, with further operations."""
+    """Return one row of a stencil with ``taps`` rows of ``columns`` loads, and ``more`` operations."""
     at = [ix.add(row(k // columns), k % columns) for k in range(columns * taps)]
     loads = [Let(f"v{k}", BufferRead(source, i, k)) for k, i in enumerate(at)]
     values: list[Value] = [VarRef(v.name, float32) for v in loads]

@@ -33,7 +33,7 @@ Row = Callable[[Expr], Expr]
 
 
 def bound_row(value: Callable[[Row], Expr], width: int = 64, dtype: DType = float32) -> BoundPipeline:
-    """Return a pipeline of one stage, given by what it computes from an image whose edges are repeated."""
+    """Return a pipeline of one stage with the given value, from an image whose edges are repeated."""
     image, out = Input("image", dtype, 2), Func("out")
     clamped = image.clamped()
     out[y, x] = value(lambda at: clamped[y, at])
@@ -139,9 +139,9 @@ def test_every_lane_is_executed_once(extent: int, is_limited: bool) -> None:
     [
         (lambda at: at(x - 3) + at(x + 1), 64),  # nothing repeats
         (lambda at: select(x % 2 == 0, at(x), at(x + 1)), 64),  # along memory as it is
-        (lambda at: at(x // 5), 64),  # after too many
+        (lambda at: at(x // 5), 64),  # the period is too long
         (lambda at: at(x // 2) + at(x // 3), 64),
-        (lambda at: at(clamp(cast(int32, at(x // 2)), 0, 9)), 64),  # where data say
+        (lambda at: at(clamp(cast(int32, at(x // 2)), 0, 9)), 64),  # at a data-dependent index
         (lambda at: at(x // 3), 520),  # a block begins anywhere in a period
         (lambda at: at(x // 2), 7),  # few lanes
     ],
@@ -153,7 +153,7 @@ def test_other_loops_do_not_change(value: Callable[[Row], Expr], width: int) -> 
 
 
 def test_random_schedules_agree() -> None:
-    """Up and down in both directions, with what is computed where lying in registers, tiles and arrays."""
+    """Up- and downsampling in both dimensions, with intermediates in registers, tiles and arrays."""
     image, up, rows, down, out = Input("image", float32, 2), Func("up"), Func("rows"), Func("down"), Func("out")
     clamped = image.clamped()
     up[y, x] = select(x % 2 == 0, clamped[y, x // 2], 0.5 * (clamped[y, x // 2] + clamped[y, (x + 1) // 2]))

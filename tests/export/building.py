@@ -1,4 +1,4 @@
-"""Builds what was exported with this machine's compilers, and runs it; CUDA in the emulator."""
+"""Builds exports with this machine's compilers and runs them; CUDA in the emulator."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def c_example(exported: Exported, build: Path) -> Path:
 
 
 def results(example: Path, scheduled: ScheduledPipeline, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what an exported example computes from inputs, passed in files, by public name."""
+    """Return the outputs of an exported example, by public name; inputs are passed in files."""
     signature = scheduled.signature
     specs = [*signature.inputs, *signature.outputs]
     files = [example.parent / f"{k}.bin" for k in range(len(specs))]
@@ -103,7 +103,7 @@ def results(example: Path, scheduled: ScheduledPipeline, inputs: Mapping[str, Ar
 
 
 def expected(scheduled: ScheduledPipeline, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what the library's C backend computes, by public name."""
+    """Return the outputs of the library's C backend, by public name."""
     found = scheduled.compile("cpu")(inputs)
     names = [spec.name for spec in scheduled.signature.outputs]
     return dict(zip(names, [found] if len(names) == 1 else found, strict=True))

@@ -53,7 +53,7 @@ def odd() -> Pipeline:
 
 
 def odd_inputs() -> dict[str, Array]:
-    """Return inputs of `odd`, with numbers beyond what 32 bits hold."""
+    """Return inputs of `odd`, with numbers beyond the range of 32 bits."""
     rng = np.random.default_rng(5)
     return {
         "register": rng.standard_normal((37, 53)).astype(np.float16),

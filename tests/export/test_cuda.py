@@ -74,7 +74,7 @@ def test_large_shared_memory_is_asked_for(tmp_path: Path) -> None:
     scheduled = with_large_tiles()
     assert scheduled.program.kernels[0].shared_bytes > 48 * 1024
     inputs = get_app("blur").make_inputs({"H": 128, "W": 256})
-    example = emulated_example(scheduled.export(tmp_path / "exported"), tmp_path)  # refuses it unless asked for
+    example = emulated_example(scheduled.export(tmp_path / "exported"), tmp_path)  # fails without the request
     assert_same_bits(results(example, scheduled, inputs), expected(scheduled, inputs))
 
 
@@ -181,7 +181,7 @@ def test_nvcc_compiles_it(pipeline: str, tmp_path: Path) -> None:
 
 
 def test_two_exports_link_into_one_program(tmp_path: Path) -> None:
-    """Kernels of one name in both do not meet, and fast arithmetic is asked for where it was wanted."""
+    """Kernels of equal names do not clash, and only the second export has fast arithmetic."""
     nvcc = program("nvcc")
     scheduled = app_schedule("blur", "roots")
     for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""What an export consists of, from Python and from the command line."""
+"""The files of an export, made from Python and from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of exported functions, and macros that generated code must not meet."""
+"""Names of exported functions, and macros that must not clash with generated code."""
 
 from __future__ import annotations
 

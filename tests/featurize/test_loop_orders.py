@@ -65,7 +65,7 @@ def test_a_kernel_built_from_its_sketch_has_its_loop_order(name: str) -> None:
         again = nests(built)
         for stage, orders in nests(kernel).items():
             for wanted, got in zip(orders, again[stage], strict=True):
-                common = set(wanted) & set(got)  # Members' threads that would have no point are left out
+                common = set(wanted) & set(got)  # fused producers' threads without points are omitted
                 assert [d for d in got if d in common] == [d for d in wanted if d in common]
         assert [m.storage_order for m in built.fused] == [m.storage_order for m in kernel.fused]
         reordered += bool(structure.orders)

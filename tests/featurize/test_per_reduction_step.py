@@ -21,7 +21,7 @@ from tests.featurize.random_kernels import H200
 from tests.schedule.weighted_sum import one_kernel, weighted, weights
 
 SUMS = StageId("total", 1)
-PLACES = {  # loops inside a thread that enclose the Members, and their points
+PLACES = {  # loops inside a thread that enclose the fused producers, and their points
     "each term": (1, "sy=2"),
     "each row of a term": (2, ""),
     "each point of a term": (3, ""),

@@ -1,4 +1,4 @@
-"""Shared memory, pitches and block shapes of random kernels equal what lowering plans from their schedule."""
+"""Shared memory, pitches and block shapes of random kernels equal the plan that lowering makes from their schedule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosched.schedule.types import Level
 from tests.featurize.random_kernels import drawn_kernels
 
 APPS = {"harris": 4, "unsharp": 3, "bilateral_grid": 4, "local_laplacian": 1, "lens_blur": 1}
-"""Random states of each."""
+"""Number of random states of each app."""
 requests = st.lists(st.tuples(st.integers(1, 300), st.integers(0, 3)), min_size=1, max_size=7)
 
 

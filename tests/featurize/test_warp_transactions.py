@@ -147,4 +147,4 @@ def test_a_full_memo_is_emptied() -> None:
     for part in (rows[:8], rows[4:], rows[:8], rows[:2], rows):
         assert memo(part).tolist() == part.sum(axis=1, keepdims=True).tolist()
         assert len(memo) <= 12
-    assert asked == [8, 4, 8, 4]  # the third call finds too many, the fourth and fifth what there is since
+    assert asked == [8, 4, 8, 4]  # the third call finds the memo over its limit and empties it

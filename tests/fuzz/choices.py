@@ -49,7 +49,7 @@ class Choices:
         return options[self.integer(0, len(options) - 1)]
 
     def chance(self, percent: int) -> bool:
-        """Return True in so many of a hundred cases."""
+        """Return True with this probability, in percent."""
         return self.integer(0, 99) >= 100 - percent
 
 

@@ -1,4 +1,4 @@
-"""What a fuzzing run has exercised: counted from schedules, kernels and pipelines, and asserted at the end."""
+"""Coverage of a fuzzing run: counted from schedules, kernels and pipelines, and asserted at the end."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Coverage:
 
 
 def kind_of(func: BoundFunc) -> str:
-    """Return what a Func is to a schedule; kinds differ in the levels they may be computed at."""
+    """Return the kind of a Func for a schedule; kinds differ in their legal levels."""
     if func.boundary is not None:
         return "boundary"
     if not func.is_pure:
@@ -158,7 +158,7 @@ def _place(func: BoundFunc, dim: str) -> str:
 
 
 def member_depth(bound: BoundPipeline, kernel: Kernel) -> int:
-    """Return the length of the longest chain of Members, each read by the one before."""
+    """Return the length of the longest chain of fused producers, each read by the one before."""
     members = {m.func for m in kernel.fused}
     inside = members | {i.func for i in kernel.inlined}
     depth: dict[str, int] = {}

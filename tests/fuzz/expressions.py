@@ -21,14 +21,14 @@ SMALL = (1, 0, 2, 3, 5, 7, 17)
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may use.
+    """Operands that an expression may use.
 
     Args:
         choices: Decisions.
         coords: The point at which it stands, outermost dimension first: Vars, RVars or anything made of them.
         sources: Funcs that may be read anywhere.
         params: Parameters that stay run-time scalars.
-        values: Further values, such as what an update reads of its own Func.
+        values: Further values, such as an update's loads of its own Func.
     """
 
     choices: Choices
@@ -81,7 +81,7 @@ def moved(s: Scope, v: Expr) -> Expr:
 
 
 def _by_data(s: Scope, v: Expr) -> Expr:
-    """Return a data-dependent index with a range that the analyses can see."""
+    """Return a data-dependent index with a range that the analyses can bound."""
     c = s.choices
     source = c.pick(s.sources)
     value = read(s, source, s.coords[: source.ndim] if source.ndim <= len(s.coords) else None)

@@ -21,7 +21,7 @@ MOST_POINTS = 1500
 
 @dataclass(frozen=True)
 class Recurrence:
-    """A pipeline with what it reads."""
+    """A pipeline with its inputs."""
 
     pipeline: Pipeline
     image: np.ndarray[Any, Any]

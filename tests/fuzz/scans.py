@@ -1,4 +1,4 @@
-"""Random scans over rows: how far back and where a row reads, what is walked by which loop, what is around the scan."""
+"""Random scans over rows: distance and position of self-reads, the loops over steps, the stages around the scan."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Scan:
     def _update(self, m: Func, source: Any, r: RDom, walked: bool) -> None:
         c = self.c
         here: Any = r.x if walked else x
-        flipped = c.chance(15)  # walks the rows from the last to the first
+        flipped = c.chance(15)  # iterates over the rows from the last to the first
 
         def row(back: int) -> Any:
             return self.rows - 1 - r.y + back if flipped else r.y - back

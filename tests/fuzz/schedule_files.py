@@ -66,7 +66,7 @@ def _pyramid() -> tuple[Pipeline, dict[str, tuple[int, ...]]]:
 
 
 def _product() -> tuple[Pipeline, dict[str, tuple[int, ...]]]:
-    """A matrix product and what is done with it, by the threads that hold the sums or by others."""
+    """A matrix product with an epilogue, in the threads of the sums or in others."""
     left, right, f, g = Input("left", "int32", 2), Input("right", "int32", 2), Func("f"), Func("g")
     r = RDom("r", k=12)
     f[y, x] = 0
@@ -92,7 +92,7 @@ PIPELINES = (_stereo, _sums, _pyramid, _product, _scan)
 
 @dataclass
 class Tally:
-    """What became of changed files."""
+    """Counts of accepted and refused files."""
 
     counts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -107,11 +107,11 @@ def case_of(number: int) -> Case:
 
 
 def check_mutations(case: Case, number: int, count: int, tally: Tally, run: int | None = None) -> None:
-    """Change the file of one random schedule so many times; what is accepted and new is run in the C backend.
+    """Change the file of one random schedule ``count`` times; run new accepted schedules in the C backend.
 
     Args:
         case: The pipeline with its inputs; nothing is done if it is too large, or cannot be bound.
-        number: Decides target, schedule and changes.
+        number: Seed of target, schedule and changes.
         count: Changed files.
         tally: Counters to add to.
         run: Most schedules that are run; all by default.
@@ -160,12 +160,12 @@ def _bound_if_small(case: Case) -> BoundPipeline | None:
 
 
 def to_json_document(bound: BoundPipeline, schedule: Any) -> Document:
-    """Return what a schedule's file holds."""
+    """Return the content of a schedule's file."""
     return json.loads(to_json(bound, schedule))
 
 
 def mutate(document: Document, rng: Rng) -> None:
-    """Change one thing in the kernels of a schedule file."""
+    """Make one change in the kernels of a schedule file."""
     changes = (_swap, _swap, _duplicate, _drop, _move, _number, _number, _word, _flag, _merge, _part, _regroup)
     if document["kernels"]:  # not if an earlier change dropped all of them
         _pick(rng, changes)(document["kernels"], rng)
@@ -242,7 +242,7 @@ def _flag(kernels: Document, rng: Rng) -> None:
 
 
 def _merge(kernels: Document, rng: Rng) -> None:
-    """Put what two kernels compute into one."""
+    """Merge two kernels into one."""
     if len(kernels) > 1:
         i, j = sorted(rng.choice(len(kernels), 2, replace=False))
         for key, items in kernels.pop(j).items():
@@ -260,7 +260,7 @@ def _part(kernels: Document, rng: Rng) -> None:
 
 
 def _regroup(kernels: Document, rng: Rng) -> None:
-    """Make one loop of a dimension longer by what another one gets shorter, in all stages alike or in one."""
+    """Move a factor from one loop of a dimension to another, in all stages or in one."""
     loops = [n for k, n in _lists(kernels, 2) if k == "loops"]
     chosen = _pick(rng, loops)
     pairs = [

@@ -39,11 +39,11 @@ def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeli
 
 
 def is_exact(bound: BoundPipeline, view: BoundPipeline) -> bool:
-    """Return whether any order of what is in pieces gives the same values: of integers, and of minima and maxima.
+    """Return whether factored reductions give the same values in any order: integers, minima and maxima.
 
     Args:
-        bound: The pipeline with its reductions whole.
-        view: The pipeline with some in pieces.
+        bound: The pipeline without rfactor.
+        view: The pipeline with rfactor.
     """
     return all(_rounds_nothing(bound, StageId(s.func, s.stage)) for s in view.rfactors) and not (
         shows_zero_signs(bound.pipeline) and any(_has_floats(bound, s.func) for s in view.rfactors)

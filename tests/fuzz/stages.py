@@ -20,7 +20,7 @@ SIZES = (8, 1, 2, 3, 5, 7, 13, 16, 17, 31, 32, 33)
 
 @dataclass(frozen=True)
 class Pool:
-    """What a new stage may use.
+    """Operands that a new stage may use.
 
     Args:
         choices: Decisions.
@@ -251,7 +251,7 @@ def with_boundary(c: Choices, source: Func | Input, ranges: dict[str, Any]) -> F
 
 
 def broadcast(p: Pool, name: str) -> Func:
-    """A Func of a rank other than that of what it reads: rows, columns and slices."""
+    """A Func of another rank than its source: rows, columns and slices."""
     c = p.choices
     v = p.variables(c.pick((2, 3, 1, 4)))
     f = Func(name)

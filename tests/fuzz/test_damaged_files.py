@@ -112,7 +112,7 @@ def test_problems(count: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("limit", ["max_points", "max_bytes", "max_operations", "max_serial"])
 def test_random_pipelines_without_room(limit: str) -> None:
-    """A limit below what any pipeline has would be tried for forever."""
+    """With a limit below that of any pipeline, drawing would never end."""
     document = json.loads(Problem.random(3).text())
     document["arguments"]["settings"][limit] = 0
     with pytest.raises(InputError, match=f"{limit} is 0: give at least"):
@@ -278,7 +278,7 @@ def test_labels(count: int, run_files: Path, tmp_path: Path) -> None:
 
 @pytest.mark.fuzz
 def test_runs_on_damaged_states(run_files: Path, tmp_path: Path) -> None:
-    """What is read is gone on with."""
+    """A state that can be read is resumed."""
     good = TuningFiles(run_files / "t.sqlite").state.read_text()
     for k in range(40):
         directory = tmp_path / str(k)

@@ -34,13 +34,13 @@ Scheduler = Callable[[BoundPipeline, Target, np.random.Generator], Schedule]
 
 MAX_POINTS = 1_000_000
 SCALAR_EVERY = 4
-"""One in so many accesses one element at a time, as kernels for unaligned arrays do."""
+"""One program in this number has no vector accesses, as for unaligned arrays."""
 SPLIT_EVERY = 2
-"""One in so many has reductions in pieces, if it has any."""
+"""One program in this number has rfactor, if it has a reduction."""
 JOIN_EVERY = 2
-"""One in so many has Funcs that are computed together, if some can be."""
+"""One program in this number has horizontal fusion, if that is legal."""
 COMPILE_EVERY = 8
-"""One in so many is compiled by NVRTC too, which takes longer than all the rest."""
+"""One program in this number is also compiled by NVRTC, which takes longer than everything else."""
 TARGETS = tuple(map(get_target, ("h200", "cpu")))
 
 USUAL = {
@@ -78,7 +78,7 @@ LANGUAGE = (
 
 
 def sampled(bound: BoundPipeline, target: Target, rng: np.random.Generator) -> Schedule:
-    """Return a random schedule with everything a schedule can say."""
+    """Return a random schedule that may contain every directive."""
     return sample_schedule(bound, target, rng, varied=True, lanes="exact")
 
 
@@ -144,7 +144,7 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
 
 
 def explore(shard: int, examples: int) -> Coverage:
-    """Check so many pipelines; each shard sees others, and the same ones every time."""
+    """Check random pipelines; each shard has its own, the same in every run."""
     coverage = Coverage()
 
     @hypothesis.seed(shard)
@@ -180,7 +180,7 @@ def test_witnesses_agree_on_many(shard: int) -> None:
 
 
 def test_schedules_and_pipelines_cover_what_they_should() -> None:
-    """Lowering alone is fast, so that rare things can be waited for."""
+    """Lowering alone is fast, so rare features can be required."""
     coverage, stats = Coverage(), SampleStats()
     for number in range(400):
         bound = bound_if_small(random_case(Choices.from_seed(number)))

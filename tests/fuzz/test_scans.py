@@ -28,7 +28,7 @@ STRATEGIES = (Beam(GREEDY), Sioutas("nested"), Roots())
 
 
 def explore(numbers: range) -> Counter[str]:
-    """Check random scans, each under a random schedule and a strategy for each target; return what there was."""
+    """Check random scans, each under a random schedule and a strategy for each target; return the coverage."""
     seen: Counter[str] = Counter()
     for number in numbers:
         case = random_scan(Choices.from_seed(number))

@@ -1,4 +1,4 @@
-"""Changed schedule files are refused with a reason, or compute what the interpreter does."""
+"""Changed schedule files are refused with a reason, or compute the same values as the interpreter."""
 
 from __future__ import annotations
 

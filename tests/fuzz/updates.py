@@ -72,7 +72,7 @@ def at_constants(t: Target) -> None:
 
 
 def along(t: Target) -> None:
-    """``f[r, x] = g(f[r, x])``: a reduction domain walks some dimensions."""
+    """``f[r, x] = g(f[r, x])``: a reduction domain iterates over some dimensions."""
     at = _walked(t)
     t.store(at, t.scope(at, at))
 

@@ -27,7 +27,7 @@ FENCE = 256
 """Bytes around every output that a backend must leave alone."""
 FENCE_BYTE = 0xA5
 GARBAGE_BYTE = 0x5A
-"""What memory holds before it is written."""
+"""Initial content of memory."""
 
 
 class Disagreement(AssertionError):
@@ -63,7 +63,7 @@ def garbage(size: int) -> Array:
 
 
 def reference_outputs(case: Case) -> dict[str, Array]:
-    """Return what the interpreter computes.
+    """Return the interpreter's outputs.
 
     A pipeline with reductions in pieces may lack an input or parameter that only said how long a loop is.
     """
@@ -84,7 +84,7 @@ def check_schedule(
         bound: The same, bound to shapes and parameters.
         schedule: A legal schedule.
         expected: The outputs by name.
-        seed: Decides the order in which the emulator runs threads.
+        seed: Seed of the order in which the emulator runs threads.
         emulate: Whether the CUDA text is run too (not for schedules made for a CPU, whose blocks may be too large).
         vectors: Whether the CUDA text joins accesses to neighbouring elements.
 

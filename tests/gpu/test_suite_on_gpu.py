@@ -54,7 +54,7 @@ def test_app_matches_the_interpreter(name: str, seed: int | None) -> None:
     got = kernel({n: cupy.asarray(a) for n, a in inputs.items()})
     outputs = [got] if len(expected) == 1 else list(got)
     for array, (output, want) in zip(outputs, expected.items(), strict=True):
-        # Whole numbers, too, may be what floats were rounded to: contraction moves them to the other side of a half.
+        # Integers may be rounded floats as well: contraction may move these across a half.
         mismatch = get_app(name).tolerance.mismatch(cupy.asnumpy(array), want)
         assert mismatch is None, f"{output}: {mismatch}"
 
@@ -87,7 +87,7 @@ def test_reductions_in_steps(rows: int, columns: int, terms: int, filling: str) 
     kernel = ScheduledPipeline(bound, schedule(bound, found), target, {}).compile("cuda")
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((rows, terms), (terms, columns)))
-    for _ in range(3):  # what arrives too late need not do so at once
+    for _ in range(3):  # a race may not show in the first run
         got = cupy.asnumpy(kernel({"a": cupy.asarray(a), "b": cupy.asarray(b)}))
         np.testing.assert_array_equal(got, np.maximum(a @ b * 2, 0))
 

@@ -150,5 +150,5 @@ def test_undefined_definitions_and_targets_of_updates_count() -> None:
     assert len(set(hashes)) == len(hashes)
 
 
-if __name__ == "__main__":  # what another process finds
+if __name__ == "__main__":  # the hashes of another process
     sys.stdout.write("\n".join(v.build().hash for v in (PLAIN, *VARIANTS)))

@@ -238,7 +238,7 @@ def test_types_agree(dtype: DType) -> None:
 
 @needs_compiler
 def test_addresses_from_data() -> None:
-    """Four indices are read at once, what they point to one by one; equal constants of other signs stay apart."""
+    """Indices are loaded as a vector of four, gathered elements one by one; 0.0 and -0.0 are different constants."""
     where, table, out = Input("where", uint8, 2), Input("table", float32, 1), Func("out")
     found = table[where[y, x]]
     out[y, x] = select(found < 0, found * 0.0, found * -0.0) + select(where[y, x] < 7, -0.0, 0.0)

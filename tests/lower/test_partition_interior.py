@@ -158,7 +158,7 @@ def longest_settled(of: list[CheckedIndex], name: str) -> tuple[int, int] | None
 
 
 def cuts(c: CheckedIndex, name: str) -> bool:
-    """Whether a condition makes the box smaller: not if no block decides it, or all do, but most of them unlike."""
+    """Whether a condition makes the box smaller: constant in some block and, if in all, equal in most."""
     run = longest_settled([c], name)
     each = all(settled(c, [{name: k}]) for k in range(7))
     return run is not None and (not each or run[1] - run[0] + 1 > 5)
@@ -185,7 +185,7 @@ def test_conditions_on_two_block_loops_are_constant_in_the_box(of: list[CheckedI
 
 @pytest.mark.parametrize(("tile", "planes"), [(1, (2, 17)), (2, (1, 8)), (4, (1, 3))])
 def test_one_outcome_for_all_blocks(tile: int, planes: tuple[int, int]) -> None:
-    """A tile one plane deep knows by itself whether a read is clamped, but all of them share one body."""
+    """In a tile of one plane every clamp has one outcome, but blocks with different outcomes share one body."""
     z, x = Var("z"), Var("x")
     img, out = Input("img", float32, 2), Func("out")
     near = img.clamped()

@@ -1,4 +1,4 @@
-"""Broken kernel IR is refused with what is wrong and where; whatever is lowered passes."""
+"""Broken kernel IR is refused with the reason and the place; the IR of every lowered kernel passes."""
 
 from __future__ import annotations
 

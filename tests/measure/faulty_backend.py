@@ -1,4 +1,4 @@
-"""A backend that fails as its jobs tell it to; nothing is compiled, and nothing runs but what goes wrong."""
+"""A backend with the fault that a job names; nothing is compiled, and only the fault runs."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def baseline(problem: Problem) -> Job:
 
 @dataclass(frozen=True)
 class FaultyBackend:
-    """Does what the fault of a job says.
+    """Executes the fault of a job.
 
     Args:
         notes: Directory where a line is written for each timing, with the process's number.
         quiet: Whether compilers and measurements are kept apart.
         devices: Number of devices.
-        seconds: How long a timing takes.
-        number: Of the device.
-        elsewhere: Whether the machine is another one than labels say.
+        seconds: Duration of a timing.
+        number: Number of the device.
+        elsewhere: Whether the machine differs from that of the labels.
     """
 
     notes: str
@@ -160,6 +160,6 @@ class Note:
 
 
 def notes(directory: Path) -> list[str]:
-    """Return what the processes wrote."""
+    """Return the lines that the processes wrote."""
     path = directory / "notes"
     return path.read_text().splitlines() if path.exists() else []

@@ -1,4 +1,4 @@
-"""Labels of a processor say which target they are of, wherever they are read."""
+"""Labels of a processor name their target, wherever they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a process, no result is lost, none is counted twice, and the run ends and says what happened."""
+"""Faults of processes: no result is lost or counted twice, and the run ends with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timing in turns in a process of its own, on a device that fails as it is told to."""
+"""Interleaved timing in a process of its own, on a device with injected faults."""
 
 from __future__ import annotations
 

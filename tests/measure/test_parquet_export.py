@@ -1,4 +1,4 @@
-"""Samples as Parquet; labels of different sources are not mixed unless that is asked for."""
+"""Samples as Parquet; labels of different sources are mixed only on request."""
 
 from __future__ import annotations
 

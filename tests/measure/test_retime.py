@@ -1,4 +1,4 @@
-"""Labels timed once more in turns: they replace the times there were, all of a pipeline or none."""
+"""Labels timed again, interleaved: they replace the earlier times of all schedules of a pipeline, or of none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several processes need is made by one of them."""
+"""Single flight: an item that several processes need is made by one of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_equal_items_are_made_once() -> None:
 
 @contextmanager
 def another_process_at(item: str) -> Iterator[Callable[[], None]]:
-    """Let another process be at an item; yields what lets it end."""
+    """Let another process make an item; yield a function that lets it finish."""
     other = textwrap.dedent(
         """
         import sys

@@ -1,4 +1,4 @@
-"""What one compiling process of a run has worked out, another takes over."""
+"""Results of one compile process of a run are reused by the others."""
 
 from __future__ import annotations
 

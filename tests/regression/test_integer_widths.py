@@ -186,7 +186,7 @@ def test_uint64_meets_coordinates_that_are_never_negative() -> None:
 
 
 def test_serialised_pipelines_keep_types_and_hashes() -> None:
-    """A file may hold conversions that expressions no longer make; they mean what they say."""
+    """A file may contain conversions that the operators do not produce; they are evaluated as written."""
     f, v = a.Func("f"), a.Input("v", "uint8", 1)
     f[x] = Binary("mul", v[x], Cast(x, a.uint8), a.uint8)
     pipeline = a.Pipeline(f.over(x=(0, 8)))

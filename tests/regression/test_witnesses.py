@@ -137,7 +137,7 @@ def test_a_negated_negative_constant() -> None:
 
 
 def test_data_read_by_an_index_that_can_have_but_one_value() -> None:
-    """What such an index reads is inlined like everything else."""
+    """Funcs read by an index of constant value are inlined like all others."""
     f, img = Func("f"), a.Input("row", a.int8, 1)
     r = a.RDom("r", x=3)
     f[x] = 0
@@ -153,7 +153,7 @@ def test_floor_division_of_floats_is_pythons() -> None:
 
 
 def test_stores_are_not_lost_to_the_c_compiler() -> None:
-    """gcc 12 rewrites these addresses so that it no longer sees what is stored (its PR 110702)."""
+    """gcc 12 rewrites these addresses and then treats the stores as dead (its PR 110702)."""
     g, out, img = Func("g"), Func("out"), a.Input("scalar", a.int8, 0)
     g[x] = a.cast(a.float64, img[()]), a.cast(a.bool_, img[()]), a.cast(a.uint32, img[()])
     near, far = g[x], g[x + 2]

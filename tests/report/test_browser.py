@@ -26,7 +26,7 @@ WIDTHS = (1280, 400)
 TIMEOUT_S = 120
 APPS = ("harris", "camera_pipe", "local_laplacian")
 
-# What the page looks like from inside. A frame gives it the width of a phone, which no window has.
+# Probe of the rendered page. A frame gives it the width of a phone; windows cannot be that narrow.
 PROBE = """
 <script>
 const errors = [];
@@ -64,7 +64,7 @@ def chromium(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def framed(page: Path, width: int, height: int = 800) -> str:
-    """Return a page that shows another one at some width, and what that one reports."""
+    """Return a page that shows another one at some width, with the result of its probe."""
     return f"""<!doctype html><body style="margin: 0"><script>
     addEventListener("message", e => document.body.dataset.found = e.data);
     </script><iframe src="{page.name}" width="{width}" height="{height}" style="border: 0"></iframe>"""
@@ -82,7 +82,7 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_the_page_is_parsed_as_written(report: Path) -> None:
-    """The browser finds the elements that were meant, and says nothing on its console."""
+    """Selectors match the intended elements, and the console stays empty."""
     done = chromium("--dump-dom", report.as_uri())
     assert "CONSOLE" not in done.stderr, done.stderr
     written, seen = Page(report.read_text(encoding="utf-8")), Page(done.stdout.strip())

@@ -44,7 +44,7 @@ def scheduled(name: str, target: str = "h200", strategy: str = "roots") -> Sched
 
 
 def check_page(html: str, s: ScheduledPipeline) -> Page:
-    """Check what holds for every report and return it parsed."""
+    """Check the invariants of every report and return it parsed."""
     assert html.startswith("<!doctype html>")
     page = Page(html)
     assert len(set(page.ids)) == len(page.ids)

@@ -70,7 +70,7 @@ def test_occupancy(
 
 
 def test_occupancy_of_a_multiprocessor_without_room() -> None:
-    """What the compiler accepts runs, so at least one block is resident."""
+    """A kernel that compiles can run, so at least one block is resident."""
     tiny = replace(H200, registers_per_sm=1024)
     found = occupancy(tiny, KernelInfo("k", (1, 1, 1), (256, 1, 1), 0, 64))
     assert found is not None and found.blocks == 1

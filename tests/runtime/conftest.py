@@ -1,4 +1,4 @@
-"""Fixtures of the runtime tests: a private cache directory, what is compiled, and a GPU that only takes notes."""
+"""Fixtures of the runtime tests: a private cache directory, a log of compilations, a GPU that only records calls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def gpu() -> FakeDriver:
 
 @dataclass(eq=False)
 class FakeStream:
-    """A stream that remembers what is recorded while it is captured."""
+    """A stream that stores the launches recorded while it is captured."""
 
     ptr: int
     recording: list[Launch] | None = None
@@ -106,7 +106,7 @@ class FakeDriver:
 
     @property
     def ran(self) -> list[tuple[int, str]]:
-        """What was executed directly: stream and kernel."""
+        """The direct launches: stream and kernel."""
         return [(stream, launch.function.name) for stream, launch in self.launches]
 
     def current_device(self) -> int:

@@ -1,4 +1,4 @@
-"""Benchmarks: what is run how often on which arrays, and what is said about it; no time is asserted."""
+"""Benchmarks: number of runs, their arrays, and the text of the result; no time is asserted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of every kind are taken without a copy, and every refusal says what to do."""
+"""Arrays of every kind are used without a copy, and every error has a hint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class InterfaceOnly:
 
 
 class FakeGpuArray:
-    """An array on a GPU, as far as can be told without touching it."""
+    """The attributes of an array on a GPU, without its memory."""
 
     def __init__(self, kind: int = 2, index: int = 1) -> None:
         self._device = (kind, index)

@@ -171,7 +171,7 @@ def test_calls_are_forgotten_all_at_once() -> None:
 
 @pytest.mark.gpu
 def test_arrays_of_cupy_and_torch_on_the_gpu() -> None:
-    """Made outputs are new ones each time; PyTorch's tensors and CuPy's arrays at one address are told apart."""
+    """Each call allocates new outputs; PyTorch tensors and CuPy arrays at one address are distinguished."""
     import cupy
 
     kernel = autosched.schedule(scaled(), {"image": SHAPE}, "cuda", strategy="roots").compile("cuda")

@@ -1,4 +1,4 @@
-"""The calls to CuPy, as far as they can be told without a GPU."""
+"""The calls to CuPy that can be tested without a GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CudaError: Any = cupy.cuda.runtime.CUDARuntimeError
 
 
 class FakeCudaError(CudaError):  # type: ignore[misc]
-    """An error of CuPy with a name of our choice; the real one asks the driver for it."""
+    """An error of CuPy with a given name; the real one gets it from the driver."""
 
     def __init__(self, name: str) -> None:
         RuntimeError.__init__(self, name)

@@ -1,4 +1,4 @@
-"""GPU arrays, as far as a machine without one can tell: views, checks, frameworks."""
+"""GPU arrays, tested without a GPU: views, checks, frameworks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _gpu_array(
 
 
 class CudaTensor(torch.Tensor):
-    """A tensor that says it lies on a GPU."""
+    """A tensor whose attributes name a GPU."""
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
@@ -96,7 +96,7 @@ class InterfaceOnly:
 
 
 def _answer_asarray(monkeypatch: pytest.MonkeyPatch, answer: Any) -> list[Any]:
-    """Replace ``cupy.asarray``, which needs a GPU; return the list of what it will be given."""
+    """Replace ``cupy.asarray``, which needs a GPU; return the list of its future arguments."""
     given: list[Any] = []
 
     def asarray(value: Any) -> Any:

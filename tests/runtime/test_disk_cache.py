@@ -1,4 +1,4 @@
-"""The on-disk cache: what it holds is right, whoever writes, whenever they die."""
+"""The on-disk cache: entries are whole, whichever processes write and whenever they are killed."""
 
 from __future__ import annotations
 

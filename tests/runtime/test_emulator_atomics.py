@@ -1,4 +1,4 @@
-"""Atomic operations in the emulator: all of them happen, and nothing else may touch what they do meanwhile."""
+"""Atomic operations in the emulator: none is lost, and other accesses to their elements are races."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_global_memory_that_was_there_before() -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "buffer"),
     [
-        (f"STORE(0, s, t, 1); {ADDED}", None, "s"),  # what is said depends on who comes first
+        (f"STORE(0, s, t, 1); {ADDED}", None, "s"),  # the kind of error depends on the thread order
         (f"{FILLED} STORE(3, b, t, LOAD(4, s, t)); {ADDED}", ErrorKind.RACE, "s"),
         (f"{FILLED} {ADDED} STORE(3, b, t, LOAD(4, s, t));", ErrorKind.RACE, "s"),
         (f"{FILLED} {ADDED} STORE(3, s, t, 2);", ErrorKind.RACE, "s"),

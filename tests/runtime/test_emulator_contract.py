@@ -1,4 +1,4 @@
-"""The two preludes define the same contract, and what does not follow it is refused with the reason."""
+"""The two preludes define the same contract, and texts that violate it are refused with the reason."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def line_of(body: str, text: str) -> int:
 def errors_over_seeds(
     body: str, shared_bytes: int = 4, grid: int = 1, params: tuple[ParamSpec, ...] = (), workers: int = 1
 ) -> set[tuple[ErrorKind, int]]:
-    """Launch blocks of 32 threads in 24 thread orders, each of which must fail; return what is found and where."""
+    """Launch blocks of 32 threads in 24 orders, each of which must fail; return the errors by kind and index."""
     params = params or (out("b", 32, I32),)
     kernel = compile_text(body, *params)
     found = set()
@@ -163,7 +163,7 @@ KERNEL(rotate, 64)(GLOBAL_OUT(int, out, 64)) {
             broken.launch((1, 1, 1), (64, 1, 1), 256, [result], seed=seed)
         error = caught.value
         assert error.buffer == "s"
-        # Either a thread overwrites what another has read, or reads what another has overwritten.
+        # A thread overwrites an element that another has read, or reads one that another has overwritten.
         assert error.line in (line_of(body, "next ="), line_of(body, "next +"))
         assert error.other_thread is not None and error.other_thread != error.thread
 

@@ -1,4 +1,4 @@
-"""The emulator is a witness only if it notices what lowering could forget: a barrier between two thread nests."""
+"""The emulator detects a missing barrier between two thread nests, a possible bug of lowering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shuffles in the emulator: lanes get what others give, whoever comes first, and all that are named must come."""
+"""Shuffles in the emulator: lanes exchange values in any thread order, and every named lane must take part."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_butterfly_adds_up_groups_of_lanes(width: int) -> None:
 
 
 def test_groups_of_lanes_go_on_by_themselves() -> None:
-    """Half of a warp is done with more shuffles than the other, and all meet at a barrier."""
+    """One half of a warp executes more shuffles than the other; a barrier follows."""
     body = f"""
     float sum = LOAD(0, a, t);
     for (int k = 0; k < (t < 16 ? 1 : 3); k++) sum += SHUFFLE(float, sum, 1, LANES(16u));

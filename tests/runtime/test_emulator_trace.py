@@ -1,4 +1,4 @@
-"""Traced launches count what one counts by hand."""
+"""Counts of traced launches equal counts by hand."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ def test_counts_do_not_depend_on_thread_order_or_workers() -> None:
 
 
 def test_footprints_by_block_site_and_parameter() -> None:
-    # Blocks of 32 read a window of 34, but the first and last only what is inside [0, 128).
+    # Blocks of 32 read a window of 34, but the first and last only its part inside [0, 128).
     trace = trace_loop(
         """
     const int x = 32 * n + t;

@@ -1,4 +1,4 @@
-"""Vector accesses in the emulator: what it refuses, and what it counts by hand."""
+"""Vector accesses in the emulator: errors, and counts equal to those by hand."""
 
 from __future__ import annotations
 

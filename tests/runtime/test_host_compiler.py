@@ -1,4 +1,4 @@
-"""The system's compiler: found, asked once, refused politely."""
+"""The system's compiler: detection, cached properties, errors."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_clang_is_not_asked_for_what_it_does_not_know(tmp_path: Path, monkeypatc
 def test_gathers_are_asked_for_where_they_are_fast(
     known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By gcc that knows the option; the one here may not."""
+    """For a gcc with the option; this machine's may lack it."""
     answer = "exit 0" if known else 'echo "unknown option" >&2; exit 1'
     wrapper = _fake_compiler(tmp_path / "cc", f'case "$*" in *-mgather*/dev/null*) {answer};; esac')
     monkeypatch.setenv("AUTOSCHED_CC", str(wrapper))

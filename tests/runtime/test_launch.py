@@ -194,7 +194,7 @@ def test_what_has_no_handle(wrong: object) -> None:
 
 
 def test_tensors_on_a_stream_of_our_choice(gpu: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch's current stream, which needs a GPU, is not asked for; its memory is taken on the one that is given."""
+    """PyTorch's current stream, which needs a GPU, is not read; memory is allocated on the given stream."""
     given = torch.zeros(1)
     entered: list[object] = []
 

@@ -1,4 +1,4 @@
-"""NVRTC compiles for real on every machine; what it says reaches the caller."""
+"""NVRTC compiles on every machine, without a GPU; its log reaches the caller."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ def test_logs_of_other_versions_are_understood() -> None:
 def test_what_the_compiler_kept_itself_is_not_taken(
     version: str, told: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where there is a driver, NVRTC finds code again that it compiled before, without ptxas and what that reports."""
+    """With a driver, NVRTC's own cache returns earlier code without running ptxas, so without its report."""
     import cuda.core
 
     given: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Kernels compiled as one program are what they are by themselves."""
+"""Kernels compiled as one program have the same code as those of a program each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries that cannot be loaded say why, and what to set."""
+"""Errors for libraries that cannot be loaded: the reason, and the variable to set."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Chain:
     box: Box
 
     def bound(self) -> BoundPipeline:
-        """Return the pipeline in which every Func is the sum of what it reads; those that read nothing copy an input.
+        """Return the pipeline in which every Func is the sum of its sources; Funcs without a source copy an input.
 
         The input is clamped, so that every region is allowed.
         """

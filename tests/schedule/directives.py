@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Example:
-    """Schedules without a directive and with it, and the part of the second one's JSON that says so."""
+    """Schedules without a directive and with it, and the part of the second one's JSON that expresses it."""
 
     after: str
     json: Any = None
@@ -77,7 +77,7 @@ def written(bound: BoundPipeline, *kernels: Kernel) -> Json:
 
 
 def compact(value: Any, indent: str = "") -> str:
-    """Return JSON with what fits in a line in one line."""
+    """Return JSON in which values that fit in a line take one line."""
     line = json.dumps(value)
     if len(indent) + len(line) <= 110 or not isinstance(value, dict | list) or not value:
         return line + ("" if indent else "\n")

@@ -127,7 +127,7 @@ def later_rows(rows: int = 7, columns: int = 9) -> BoundPipeline:
 
 
 def energy(rows: int = 8, columns: int = 11) -> BoundPipeline:
-    """Seam carving with the energy computed before, and what is left read from the last row."""
+    """Seam carving with the energy as a Func of its own, and an output that reads the last row."""
     image, e, m, last, r = Input("image", int32, 2), Func("e"), Func("m"), Func("last"), RDom("r", y=(1, rows))
     c = image.clamped()
     e[y, x] = c[y, x + 1] * 2 - c[y, x - 1] + c[y + 1, x] - c[y - 1, x]

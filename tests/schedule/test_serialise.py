@@ -158,7 +158,7 @@ def test_a_schedule_made_for_other_shapes_can_be_read() -> None:
     assert from_json(to_json(BOUND, SCHEDULE), other) == SCHEDULE
 
 
-# A place in the first kernel, what it is replaced by, and what is said about it after its path.
+# A path in the first kernel, the value put there, and the error message after the path.
 WRONG_IN_KERNEL = [
     ("roots", [], "is empty: a kernel computes at least one stage"),
     (

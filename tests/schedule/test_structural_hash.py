@@ -62,7 +62,7 @@ def with_member(old: FusedProducer, **changes: Any) -> Kernel:
     return replace(KERNEL, fused=tuple(replace(m, **changes) if m is old else m for m in KERNEL.fused))
 
 
-# Each change with the first depth that sees it.
+# Each change with the least depth at which hashes differ.
 CHANGES: dict[str, tuple[int | None, Kernel]] = {
     "level": (0, with_member(SUM, at=ComputeAt(Level.WARP, OUT, 4))),
     "host": (0, with_member(SUM, at=ComputeAt(Level.THREAD, StageId("gray"), 4))),

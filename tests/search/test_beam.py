@@ -168,7 +168,7 @@ def test_fusion_is_found_where_predicted_faster() -> None:
         bound = bind(app.build(), app.shapes())
         settings = SearchSettings(beam_size=8, passes=2, refine=0)
         inlining = dataclasses.replace(settings, locations=("inline",))
-        # the best of two seeds: so small a beam depends much on what it draws
+        # the best of two seeds: a small beam depends on its random draws
         alone, fused = (
             min(Beam(s).search(bound, H200, seed=seed).ranked[0].seconds for seed in range(2))
             for s in (inlining, settings)

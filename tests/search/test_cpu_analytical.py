@@ -68,7 +68,7 @@ def test_factory_by_kind_of_target() -> None:
         (IMAGE[y, 2 * x], 1, 1, 0, 0),
         (IMAGE[y, 2 * x + 1] + IMAGE[y, 3], 1, 1, 0, 1),
         (IMAGE[y, x // 5], 1, 0, 1, 0),
-        (IMAGE[y, x // 2], 0.5, 1, 0, 0),  # two lanes together load one vector, and shuffle what they store
+        (IMAGE[y, x // 2], 0.5, 1, 0, 0),  # two lanes share one load, whose elements are shuffled
         (IMAGE[y, x // 2] + IMAGE[y, (x + 1) // 2], 1, 1, 0, 0),  # k and k + 1
         (IMAGE[y, x // 2] + IMAGE[y, x], 0.5, 2, 0, 0),
         (IMAGE[y, 2 * x // 4] + IMAGE[y, 3], 0.5, 1, 0, 1),
@@ -237,7 +237,7 @@ def test_several_points_per_lane_give_strided_accesses() -> None:
     together, apart, far = (counts_of(*kernel, 4, 64, 1, n) for n in (1, 2, 8))
     assert together["strided_accesses"] == 0 < together["vector_accesses"]
     assert apart["vector_accesses"] == 0 < apart["strided_accesses"]
-    assert far["strided_accesses"] == 0 < far["scattered_accesses"]  # gcc is not told to form vectors
+    assert far["strided_accesses"] == 0 < far["scattered_accesses"]  # no `omp simd` for gcc
 
 
 def test_the_rest_of_a_row_is_scalar() -> None:
@@ -334,7 +334,7 @@ def test_boundary_blocks_are_at_ends_with_a_boundary_condition() -> None:
         return counts_of(*kernel, H, 64, 1, 1)["remainders"] / (H * W)
 
     assert remainders("wrapped", 2, 0) == 1 / 16  # the last of sixteen blocks along a row
-    assert remainders("wrapped", 2, 4) == 1 / 16  # no block is away from the ends of columns: only rows tell them apart
+    assert remainders("wrapped", 2, 4) == 1 / 16  # all blocks are at the ends of columns, so only rows count
 
 
 def test_points_of_a_thread_share_far_loads() -> None:

@@ -64,7 +64,7 @@ def test_pruning_before_costing_changes_no_verdict(name: str) -> None:
     assert 0 < len(costed) < len(pairs)
     assert all(found.reason for found, _ in pairs if math.isnan(found.cost))
     assert evaluator.counts.pruned == thorough.counts.pruned
-    assert [evaluator.known(*k) for k in wanted] == [whole for _, whole in pairs]  # worked out when it is asked for
+    assert [evaluator.known(*k) for k in wanted] == [whole for _, whole in pairs]  # computed on demand
     assert evaluator.counts.kernels == thorough.counts.kernels == len(wanted)
 
 
@@ -77,7 +77,7 @@ def test_features_of_a_subset_equal_those_of_all_candidates(name: str) -> None:
     whole = featurizer.evaluate(models, params)
     layout = featurizer.tables.lay_out(models, params)
     chosen = early_reasons(layout, evaluator.settings, H200) == 0
-    chosen[: len(params[0])] = False  # a structure of which none is left
+    chosen[: len(params[0])] = False  # a sketch without remaining candidates
     some = featurizer.tables.featurized(models, layout.take(chosen))
     rows = some.features.shape[1]
     assert (some.features == whole.features[chosen, :rows]).all()

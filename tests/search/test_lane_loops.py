@@ -107,7 +107,7 @@ def test_fused_producers_are_cut_with_their_root(through: bool) -> None:
         (lambda k: k - 1, 1),
         (lambda k: k - 3, 1 / 3),
         (lambda k: k, 0),  # its own point, as other sums
-        (lambda k: k + 1, 0),  # what no term has written yet
+        (lambda k: k + 1, 0),  # not written by an earlier term
         (lambda k: H - 1 - k, 0),
         (lambda k: 2, 0),
     ],

@@ -150,7 +150,7 @@ def test_budget_that_ends_during_refinement_keeps_the_best_state() -> None:
     reached = Refinement(expander, lambda: next(calls) > 40).run(found)
     assert reached
     assert rounded_cost(reached[0].cost) <= rounded_cost(found[0].cost)
-    assert next(calls) < 60  # it is asked again at every decision, and nothing is begun after
+    assert next(calls) < 60  # the limit is checked at every decision, and no work begins after it
 
 
 def test_pinned_decision_is_the_only_option() -> None:

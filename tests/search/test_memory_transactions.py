@@ -79,7 +79,7 @@ def test_a_block_that_reads_every_tap_moves_its_sectors_again() -> None:
 
 @pytest.mark.parametrize("dear", [0, 12])
 def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None:
-    """What takes many operations is computed once for each point of a tile instead of once for each tap."""
+    """An expensive producer is computed once for each point of a tile instead of once for each tap."""
     bound = rows_of_taps(16, dear)
     evaluator, stager = parts(bound)
     state = inlined(evaluator)

@@ -1,4 +1,4 @@
-"""Hydra's configuration groups say what the search's own defaults say."""
+"""Hydra's configuration groups equal the search's own defaults."""
 
 from __future__ import annotations
 

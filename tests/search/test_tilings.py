@@ -1,4 +1,4 @@
-"""Tile sizes to try, compared with the rules of the paper worked out by hand."""
+"""Tile sizes to try, compared with the rules of the paper applied by hand."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ H200 = get_target("h200")
 
 
 def bound_app(name: str, **sizes: int) -> BoundPipeline:
-    """Return an app bound to its small sizes, changed as told."""
+    """Return an app bound to its small sizes, with the given changes."""
     app = get_app(name)
     structure = {"stages": 4, "T": 2}
     pipeline, params = app.configure({k: v for k, v in structure.items() if k in app.structure})
@@ -55,7 +55,7 @@ def corner_blocks(kernel: KernelIR) -> list[tuple[int, ...]]:
 
 
 def emulated(program: Program, kernel: KernelIR, blocks: Sequence[tuple[int, ...]]) -> Trace:
-    """Trace blocks of one kernel in the emulator, with memory holding what the simulated device takes it to hold."""
+    """Trace blocks of one kernel in the emulator, with memory content as the simulated device assumes it."""
     printed = print_cuda(kernel)
     specs = [ParamSpec(p.kind, p.dtype.numpy, p.name, p.count) for p in printed.params]  # type: ignore[arg-type]
     prelude = scalar_prelude(called_scalar_functions(printed.body))

@@ -56,7 +56,7 @@ def test_iterations_of_a_sum(role: LoopRole) -> None:
 
 
 def test_a_sum_over_two_loops_waits_for_each_load_once() -> None:
-    """What a loop carries in from outside, and what is computed before it, does not lengthen each of its iterations."""
+    """Values from before a loop add latency once, not in each iteration."""
     at = ix.add(T, ix.add(ix.scale(var("j", 20), 3200), ix.scale(var("k", 40), 32)))
     body = (
         Let("v", BufferRead(IN, at, 0)),

@@ -136,7 +136,7 @@ def test_vectors_are_taken_away_and_put_back() -> None:
 
 
 def test_index_arithmetic_is_computed_once() -> None:
-    """Loads a constant apart have one address, and what an unrolled loop adds to it is a constant too."""
+    """Loads at a constant distance share one address; an unrolled loop adds constants to it."""
 
     def integers(*loads: Let) -> float:
         guard = If(CompareIndex("le", T, 30, bool_), loads)  # under it, the loop is not written out
@@ -187,7 +187,7 @@ def test_idle_lanes_issue_nothing_but_lone_ones_do() -> None:
 
 
 def test_long_loops_are_sampled() -> None:
-    """Counts of a long loop are those of all its iterations, with what they touch grown as the sampled ones show."""
+    """Counts of a long loop cover all iterations; footprints are extrapolated from the sampled ones."""
     k = var("k", 3000)
     at = ix.add(ix.add(ix.scale(B, 3000), ix.scale(T, 100_000)), k)
     row = buffer("a", 1 << 23)

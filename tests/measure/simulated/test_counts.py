@@ -1,4 +1,4 @@
-"""What is counted from the IR is what the emulator counts, site by site."""
+"""Counts from the IR equal those of the emulator, site by site."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_counts_equal_the_emulator_where_addresses_depend_on_data(name: str) -> 
 
 @pytest.mark.parametrize("name", ["unsharp", "harris", "stencil_chain", "max_filter", "canny"])
 def test_vectors_copies_and_aligned_tiles(name: str) -> None:
-    """What is joined is one access, and rows of shared memory are as long as the generated code makes them."""
+    """A coalesced access counts once, and rows of shared memory have the pitch of the generated code."""
     bound = bound_app(name, **VARIED[name])
     joined = staged = aligned = 0
     for seed in (1, 2):

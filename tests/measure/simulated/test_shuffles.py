@@ -34,7 +34,7 @@ def test_what_warps_exchange_is_counted(width: int) -> None:
 
 
 def test_one_exchange_waits_for_the_other() -> None:
-    """What lanes do besides is alike; their terms are unrolled, and loaded at the same time."""
+    """All other work of the lanes is equal; the terms are unrolled, and their loads overlap."""
     few, many = work(8), work(32)
     terms = (32 - 8) * ARITHMETIC_LATENCY  # one after the other
     more = many.total("chain_cycles") - few.total("chain_cycles")

@@ -175,7 +175,7 @@ def test_latency_and_throughput_meet_at_a_knee() -> None:
         (256, 33, 0, 6),  # registers: 40 a thread, as they are given out in units
         (256, 255, 0, 1),
         (64, 16, 100 * 1024, 2),  # shared memory
-        (64, 16, 113 * 1024 + 512, 1),  # two would fit without what the system takes for each
+        (64, 16, 113 * 1024 + 512, 1),  # two would fit without the system's reserve per block
         (48, 16, 0, 32),
         (1024, 64, 0, 1),
     ],

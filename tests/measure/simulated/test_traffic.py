@@ -1,4 +1,4 @@
-"""Caches: what is kept between requests, blocks and kernels."""
+"""Caches: reuse between requests, blocks and kernels."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_blocks_that_share_rows_read_them_once_from_memory() -> None:
 
 
 def test_a_neighbour_that_comes_too_late_reads_again() -> None:
-    """Blocks of the outer loop read what the inner loop has swept: 64 MiB do not stay, 8 MiB do."""
+    """Blocks of the outer loop reread the data of the inner loop: 8 MiB stay in the cache, 64 MiB do not."""
     for mib, times in ((8, 1), (64, 4)):
         each = array("in", mib=mib, blocks=4096, fresh=(1.0, 0.0))
         work = replace(pass_over(each), grid=(4096, 4))

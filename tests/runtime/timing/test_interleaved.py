@@ -1,4 +1,4 @@
-"""Timing in turns: whatever drifts hits all candidates alike, and only who is really ahead wins."""
+"""Interleaved timing: drift affects all candidates equally, and only a significantly faster one wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small pipelines with costs and compute locations that can be worked out by hand."""
+"""Small pipelines with costs and compute locations that can be computed by hand."""
 
 from __future__ import annotations
 

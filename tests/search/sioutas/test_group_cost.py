@@ -1,4 +1,4 @@
-"""Listing 1 on an example worked out by hand."""
+"""Listing 1 on an example computed by hand."""
 
 from __future__ import annotations
 

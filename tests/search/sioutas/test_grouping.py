@@ -71,7 +71,7 @@ def test_inlining_lowers_the_sum_of_costs() -> None:
     pricer = GroupPricer(bound, H200)
     considered: Counter[str] = Counter()
     everything = Inliner(pricer, Deadline(None), considered).run()
-    trivial = Inliner(pricer, Deadline(0.0), Counter()).run()  # no time: only what needs no cost
+    trivial = Inliner(pricer, Deadline(0.0), Counter()).run()  # no time: only Funcs whose inlining needs no cost
     assert trivial < everything
 
     def cost(inlined: frozenset[str]) -> float:

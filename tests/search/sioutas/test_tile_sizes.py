@@ -1,4 +1,4 @@
-"""Tile sizes and their bounds, compared with examples worked out by hand and with a plain enumeration."""
+"""Tile sizes and their bounds, compared with examples computed by hand and with a plain enumeration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Devices whose times follow from a schedule's text at once, or are taken shortly.
+"""Devices with times derived from a schedule's text, or with short measurements.
 
-They lie apart from what tunes with them: the processes that measure need no PyTorch, which takes long to import.
+They are in a module of their own, so that processes that measure need not import PyTorch, which takes long.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class QuickBackend:
     """Made-up times; some schedules are refused by its compiler.
 
     Attributes:
-        refused: One of so many schedules is refused; 0 for none.
+        refused: One schedule in this number is refused; 0 for none.
     """
 
     refused: int = 0
@@ -63,10 +63,10 @@ class QuickBackend:
 
 @dataclass(frozen=True, slots=True)
 class NotedCpu(CpuBackend):
-    """This processor, timed shortly; each candidate that has been timed is noted.
+    """This processor with short timings; each timed candidate is logged.
 
     Attributes:
-        notes: File that gets the hash of a candidate's schedule, and those of candidates timed in turns in one line.
+        notes: File that gets the hash of a candidate's schedule; hashes of interleaved candidates share a line.
     """
 
     notes: str = ""

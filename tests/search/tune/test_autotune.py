@@ -146,7 +146,7 @@ def test_the_result_lists_the_fastest(undisturbed: Path) -> None:
     assert found.seconds == times[0]
     assert [t.seconds for t in found.trials.trials if t.origin == "roots"] == [found.baseline_seconds]
     again = [t for t in found.trials.trials if t.again_s is not None]
-    assert len(again) != 1  # as many as may be the fastest are timed in turns, none if one is far ahead
+    assert len(again) != 1  # the possibly fastest ones are interleaved, none if one is clearly faster
     assert found.model.startswith("learned model")
     assert str(found.trials).splitlines()[-1] == "(measured:quick; the first is taken)"
 
@@ -158,7 +158,7 @@ def killed_runs(directory: Path, kills: int, kind: str, iterations: int = 3) -> 
     for _ in range(kills):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
-        for _ in range(rng.randrange(1, 8)):  # so many reports of what it does
+        for _ in range(rng.randrange(1, 8)):  # a random number of progress lines
             process.stdout.readline()
         try:
             process.wait(rng.random())
