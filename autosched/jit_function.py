@@ -34,7 +34,7 @@ class JitFunction:
     number. Keyword-only parameters are structure: the function gets their values, and each value has its own pipeline.
 
     Args:
-        function: Returns a Func, ``f.over(...)``, or a tuple of such.
+        function: Returns a Func, ``f.over(...)``, or a tuple of them.
         options: Options of scheduling and compilation.
 
     Attributes:
@@ -138,7 +138,7 @@ class JitFunction:
         if isinstance(value, Func | Input | Output | Expr):
             hint = f"to build a part of a larger pipeline, call {self._name}.__wrapped__"
         else:
-            hint = "pass an array or a number, and what shapes the pipeline by keyword, after a * in the parameters"
+            hint = "pass an array or a number; values that shape the pipeline go to keyword-only parameters"
         raise InputError(
             f"argument {name!r} of {self._name!r}: a value of type {type(value).__qualname__} is neither array nor "
             f"number; {hint}"

@@ -64,8 +64,8 @@ def torch_operator(
         The operator, to be called like a function.
 
     Raises:
-        InputError: If the name is used or malformed, the pipeline has no inputs, a parameter's type is not supported by
-            operators, or options are given for a jit function, which has its own.
+        InputError: If the name is malformed or exists, the pipeline has no inputs, or operators do not support the type
+            of a parameter. Also if options are given for a jit function, which has its own.
     """
     import torch
 

@@ -276,7 +276,7 @@ class BoundPipeline:
         fused_arrays: `output_components` of a pipeline with fused outputs.
         register_blocked: In one step of a mainloop (`autosched.analysis.rewrites.mainloop_step`), the Func all points
             of which are in registers.
-        buffers: There, the buffers of each cached tile.
+        buffers: In one step of a mainloop, the number of buffers of each cached tile.
         lane_loops: Reductions with a loop over lanes (`autosched.analysis.rewrites.lane_loops`).
         before_lane_loops: The pipeline without loops over lanes, and with all steps of scans.
         one_step: Whether scans over rows have one step (`autosched.analysis.rewrites.mainloop_step`).

@@ -22,7 +22,7 @@ from autosched.lang.pipeline import Pipeline
 TOP, LEFT = 12, 16
 """Position of the output's corner in the mosaic, in pixels."""
 BLOCK = 32
-"""The output's sides are multiples of this."""
+"""Factor of the output's height and width."""
 LEVELS = 1024
 WARM, COLD = 3200, 7000
 """Colour temperatures, in kelvin, that the two matrices are made for."""
@@ -106,7 +106,7 @@ def _smoother(name: str, *directions: tuple[Func, Offset]) -> Func:
 def _corrected(name: str, green: Func, green_there: Func, color: Func, pairs: tuple[Pair, ...]) -> Func:
     """Return the mean of a colour's two neighbours, corrected by the difference of green between the site and them.
 
-    Of several pairs of neighbours, the pair that differs least decides.
+    Of several pairs of neighbours, the pair with the least difference is used.
     """
 
     def at(f: Func, pair: Pair) -> tuple[Expr, Expr]:

@@ -29,8 +29,7 @@ def build(levels: int = 10, clamp_before_level: int = 4) -> Pipeline:
     Args:
         levels: Levels of the pyramid.
         clamp_before_level: This level reads the one before it, whose edges are repeated at ``H >> (level - 1)`` and
-            ``W >> (level - 1)``, which bounds the borders of all coarser levels; no level does if it is not below
-            ``levels``.
+            ``W >> (level - 1)``, which bounds the borders of all coarser levels. With ``levels`` or more, none does.
 
     Raises:
         InputError: If a number of levels is out of range.
@@ -63,7 +62,7 @@ def build(levels: int = 10, clamp_before_level: int = 4) -> Pipeline:
 
 def _check_clamp(level: int) -> None:
     if level < 1:
-        raise InputError(f"clamp_before_level is {level}: give at least 1; that of no level turns it off")
+        raise InputError(f"clamp_before_level is {level}: give at least 1, or the number of levels to turn it off")
 
 
 def generate(sizes: Mapping[str, int], seed: int) -> Arrays:

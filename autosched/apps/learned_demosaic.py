@@ -26,10 +26,10 @@ K, FILTER_SIZE = Size("K"), Size("filter_size")
 def build() -> Pipeline:
     """Return the pipeline: ``mosaick`` float32 [H, W] to ``output`` float32 [3, H, W].
 
-    The mosaic has green pixels where row and column are both even or both odd, red ones in the other even rows and
-    blue ones in the other odd rows. Its filters, all of one size, are ``selection_filters`` and ``green_filters``
-    float32 [K, size, size], and ``h_chroma``, ``v_chroma`` and ``q_chroma`` float32 [size, size] for a chroma whose
-    nearest samples lie to the left and right, above and below, or in four directions.
+    The mosaic has green pixels where row and column are both even or both odd. The other pixels are red in even rows
+    and blue in odd rows. The filters have one size: ``selection_filters`` and ``green_filters`` are float32
+    [K, size, size]; ``h_chroma``, ``v_chroma`` and ``q_chroma`` are float32 [size, size]. They interpolate a chroma
+    from samples to the left and right, above and below, or in four directions.
     """
     y, x, c = Var("y"), Var("x"), Var("c")
     mosaick = Input("mosaick", float32, 2)

@@ -25,7 +25,7 @@ NAMED_INPUTS = 2
 @json_option
 @click.pass_context
 def apps(context: click.Context, names: tuple[str, ...], check: bool, as_json: bool) -> None:
-    """List the suite's applications; with names, describe these.
+    """List the suite's applications; with names, describe the named ones.
 
     With --check, each is run at its small size, scheduled by `roots`, in the interpreter, through the C backend and in
     the emulator; its kernels are compiled for the H200; and all outputs are compared with those of a reference that

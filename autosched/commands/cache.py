@@ -13,7 +13,7 @@ from autosched.search.tune.schedule_cache import tuned_files
 from autosched.settings import settings
 
 
-@click.command(short_help="Show or clear what is kept on disk.")
+@click.command(short_help="Show or clear the cache on disk.")
 @click.option("--clear", is_flag=True, help="Remove compiled kernels and searched schedules; tuned ones stay.")
 @json_option
 def cache(clear: bool, as_json: bool) -> None:

@@ -20,10 +20,10 @@ _ABILITIES = (
 """Abilities, with the checks that each needs."""
 
 
-@click.command(short_help="Look at what this machine has.")
+@click.command(short_help="Check the compilers and libraries of this machine.")
 @json_option
 def doctor(as_json: bool) -> None:
-    """Look at this machine; takes a few seconds, as it really compiles."""
+    """Check this machine; takes some seconds, because test programs are compiled."""
     checks = diagnose()
     abilities = _abilities(checks)
     if as_json:

@@ -80,7 +80,7 @@ def _message(error: BaseException) -> str:
         return str(error)
     if isinstance(error, click.UsageError):
         command = error.ctx.command_path if error.ctx is not None else "autosched"
-        return f"{error.format_message().rstrip('.')}; `{command} --help` tells more"
+        return f"{error.format_message().rstrip('.')}; see `{command} --help`"
     if isinstance(error, click.ClickException):
         return error.format_message()
     if isinstance(error, MemoryError):

@@ -48,7 +48,7 @@ TOP_K = 5
 @click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only, without samples.")
 @search_options
 @click.option("--no-reuse", is_flag=True, help="Search even if a schedule is in the user's cache.")
-@click.option("--explain", "explained", is_flag=True, help="Show what was considered, pruned and predicted.")
+@click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
 @json_option

@@ -30,7 +30,7 @@ def print_trials(scheduled: ScheduledPipeline) -> None:
     """Print predicted and measured times of the trials, or the command that measures them."""
     if scheduled.trials is None:
         if scheduled.provenance is not None and scheduled.provenance.measured_s is not None:
-            click.echo("the times of the schedules it was chosen from were not kept: --no-reuse measures them again")
+            click.echo("the times of the other candidates were not stored: --no-reuse measures them again")
         return
     verb = "simulated" if scheduled.trials.source.startswith("simulated") else "measured"
     rows = [
@@ -43,7 +43,7 @@ def print_trials(scheduled: ScheduledPipeline) -> None:
         )
         for number, t in enumerate(scheduled.trials.trials, 1)
     ]
-    print_table(("", "predicted", verb, "again, in turns" if any(row[3] for row in rows) else "", ""), rows)
+    print_table(("", "predicted", verb, "again, interleaved" if any(row[3] for row in rows) else "", ""), rows)
     click.echo(f"times are {scheduled.trials.verdict}")
 
 

@@ -43,7 +43,7 @@ ITERATIONS = 20
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with the run whose files lie beside the database.")
 @click.option(
-    "--weights", metavar="FILE", help="Weights to begin with, or `random`; by default those that come with the package."
+    "--weights", metavar="FILE", help="Initial weights, or `random`; by default the shipped ones."
 )
 @click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
@@ -82,7 +82,7 @@ def tune(
                 measure="simulated" if simulated else "device", seed=seed, report=report,
             )  # fmt: skip
     except KeyboardInterrupt:
-        click.echo("interrupted; what was measured is kept, and the same command with --resume goes on", err=True)
+        click.echo("interrupted; measurements are kept, and the same command with --resume continues", err=True)
         sys.exit(INTERRUPTED)
     elapsed = time.perf_counter() - started
     if out is not None:

@@ -227,7 +227,7 @@ class IRBuilder:
         return frozenset(names)
 
     def require_atoms(self, e: ix.Index) -> None:
-        """Require the interior to decide the clamps and remainders of an index."""
+        """Require one outcome in the interior of every clamp and remainder of an index."""
         for t in ix.atoms(e):
             if isinstance(t, ix.Atom) and t.key not in self._seen_atoms:
                 self._seen_atoms.add(t.key)
@@ -237,7 +237,7 @@ class IRBuilder:
                     self.require(CheckedIndex("quotient", t.args[0], t.payload))
 
     def require(self, condition: CheckedIndex) -> None:
-        """Require the interior to decide a condition for all points of its blocks."""
+        """Require one outcome of a condition for all points of the interior."""
         self.conditions[f"{condition.kind}{ix.key(condition.index)}"] = condition
 
 

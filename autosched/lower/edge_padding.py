@@ -1,8 +1,8 @@
 """Edge padding: boundary blocks compute full tiles from padded shared-memory tiles of the operands.
 
 A guard in the reduction loop would keep a thread's points from sharing loads. Instead, the operands' tiles of a
-mainloop step extend as far as the whole tile reads, with the values at the edge beyond it, and all points of the tile
-are accumulated. Points outside the domain are not stored.
+mainloop step cover all reads of the whole tile. Elements beyond the edge repeat the edge. All points of the tile are
+accumulated; points outside the domain are not stored.
 """
 
 from __future__ import annotations

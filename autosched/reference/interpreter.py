@@ -36,8 +36,8 @@ def interpret(
         One array for each of ``pipeline.output_names``, over the declared or deduced box.
 
     Raises:
-        InputError: If an argument is missing, unknown or of the wrong type, if loops that carry a dependence have more
-            than a million iterations, or if a Func over its domain does not fit this machine's memory.
+        InputError: If an argument is missing, unknown or of the wrong type. Also if loops that carry a dependence have
+            more than a million iterations, or if a Func over its domain does not fit this machine's memory.
         BoundsError: If an index reaches outside an input or cannot be bounded.
     """
     with np.errstate(all="ignore"):

@@ -17,7 +17,7 @@ MAX_MAINLOOP_REDUCTION = 1024
 MAX_PROMOTED = 64
 """Limit on the accumulators of a thread that are promoted to registers."""
 PITCH_BYTES = 128
-"""Rows of intermediates in global memory start at multiples of this."""
+"""Rows of intermediates in global memory start at multiples of this number of bytes."""
 NARROW_BYTES = 64
 """Rows up to this length, such as the channels of a pixel, have no padding: it would at least double the array."""
 LONG_ROW = 16

@@ -178,11 +178,11 @@ def time_in_turns(
         backend, limits, read_settings(_plain(config.measure.turns), "measure.turns", RoundsRule)
     ) as comparer:
         timings = retime_interleaved(database, backend, target, comparer, deadline=deadline)
-        outcomes = list(track(timings, "in turns", console=CONSOLE))
+        outcomes = list(track(timings, "interleaved timing", console=CONSOLE))
     for problem, reason in outcomes:
         if reason:
             CONSOLE.print(f"[yellow]{problem.title} keeps its earlier times:[/] {reason}", highlight=False)
-    CONSOLE.print(f"{sum(not reason for _, reason in outcomes)} pipelines timed in turns", highlight=False)
+    CONSOLE.print(f"{sum(not reason for _, reason in outcomes)} pipelines timed interleaved", highlight=False)
 
 
 def write_parquet(config: DictConfig, database: ResultsDatabase, source: str) -> None:

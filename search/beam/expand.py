@@ -194,7 +194,7 @@ def _unconcerned(state: State) -> State:
 
 
 def _uncosted(state: State, replaced_kernels: Sequence[int]) -> tuple[list[Kernel], list[Kernel]]:
-    """Return the kernels that have not been costed: those that the decision keeps, and those that it replaces."""
+    """Return the uncosted kernels: kernels that the decision keeps, and kernels that it replaces."""
     kept: list[Kernel] = []
     replaced: list[Kernel] = []
     if math.isnan(state.cost):

@@ -2,8 +2,8 @@
 
 Freezing speeds up the search at the expense of its result: most Funcs keep a compute location that was chosen before
 any fusion, and roots are tiled before their fused producers are chosen. Refinement starts from complete states. It
-first retiles their kernels. Then a narrow beam decides the Funcs of one neighbourhood again, while all other decisions
-are pinned. Kernels without a Func of the neighbourhood keep their cached cost.
+first retiles their kernels. Then a narrow beam search repeats the decisions of one neighbourhood, while all others are
+pinned. Kernels without a Func of the neighbourhood keep their cached cost.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Refinement:
         return self.expander.evaluator
 
     def run(self, complete: list[State]) -> list[State]:
-        """Return legal states, cheapest first: the starting states and those that refinement reached.
+        """Return legal states, cheapest first: the starting states and the results of refinement.
 
         The baseline schedule is a starting state, so no result is slower than it by prediction.
 

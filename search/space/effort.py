@@ -29,7 +29,7 @@ def inlined_before(bound: BoundPipeline) -> frozenset[str]:
 
 
 def undecided(bound: BoundPipeline) -> int:
-    """Return the number of kernels whose compute locations and tilings a search decides."""
+    """Return the number of kernels with compute locations and tilings to decide."""
     inlined = inlined_before(bound)
     return sum(max(len(fusable_roots(f)), 1) for name, f in bound.funcs.items() if name not in inlined)
 

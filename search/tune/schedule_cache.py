@@ -92,8 +92,8 @@ def keep_tuned(
         schedule: The schedule.
         provenance: Its provenance.
         trials: The trials it was chosen from.
-        is_cached_faster: Returns whether a cached schedule is faster than this one. By default their times decide,
-            which were measured at different moments.
+        is_cached_faster: Returns whether a cached schedule is faster than this one. The default compares their
+            measured times, which were taken at different moments.
 
     Raises:
         CacheError: If the cache directory cannot be written.

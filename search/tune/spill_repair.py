@@ -64,7 +64,7 @@ class RegisterLimitedModel(CostModelWrapper):
 
 
 def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: int = 1) -> tuple[RankedSchedule, ...]:
-    """Return schedules in the order of their predicted times, with repaired variants of those that spill.
+    """Return schedules in the order of their predicted times, with repaired variants of spilling ones.
 
     Args:
         ranked: Schedules of one pipeline, the best first.

@@ -121,7 +121,7 @@ class Trials:
         """Source of the times and the choice, for users."""
         text = f"{self.source}; the first is taken"
         if any(t.seconds < self.best.seconds for t in self.trials):
-            text += ": no other is faster beyond what chance explains"
+            text += ": no other is significantly faster"
         return text
 
     def reordered(self, result: SearchResult) -> SearchResult:

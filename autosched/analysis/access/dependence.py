@@ -4,8 +4,8 @@ Two different iterations conflict when both write one point, or one writes a poi
 parallel when conflicting iterations never differ in it: its iterations can run on unsynchronised threads, as long as
 each thread executes the remaining loops in order.
 
-The analysis is conservative. A data-dependent index has any value of its range, a minimum or maximum any value below or
-above its operands, and a system beyond the solver's budget counts as a conflict.
+The analysis is conservative. A data-dependent index may have any value of its range, a minimum any value below its
+operands, and a maximum any value above them. A system beyond the solver's budget counts as a conflict.
 """
 
 from __future__ import annotations

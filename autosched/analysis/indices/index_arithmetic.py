@@ -1,7 +1,8 @@
 """Arithmetic of symbolic indices, simplified on construction.
 
-Operations that the intervals of loop variables decide are not built, such as a floor division without remainder or a
-clamp without effect. Minima and maxima drop redundant arguments, so that a chain of clamps stays as short as one.
+Operations with a constant outcome over the intervals of loop variables are not built, such as a floor division without
+remainder or a clamp without effect. Minima and maxima drop redundant arguments, so that a chain of clamps stays as
+short as one.
 """
 
 from __future__ import annotations

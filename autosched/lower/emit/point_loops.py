@@ -81,7 +81,7 @@ def guarded(context: KernelContext, mode: EmitMode, n: Nest, action: PointAction
 
 
 def upper_bounds(context: KernelContext, n: Nest, dim: str) -> list[ix.Index]:
-    """Return the region's upper bounds that some points of a nest's tile exceed; the interior decides where none do."""
+    """Return the region's upper bounds that some points of a nest's tile exceed; in the interior none do."""
     bounds = []
     last = ix.add(n.low[dim], n.extents[dim] - 1)
     for bound in min_operands(n.high[dim]):

@@ -209,7 +209,7 @@ def _offset(index: ix.Index) -> int:
 
 
 def _accessed_buffers(body: Sequence[Stmt]) -> tuple[set[str], set[str]]:
-    """Return the names of the buffers that are loaded, and of those that are stored to."""
+    """Return the names of the buffers that are loaded, and of the buffers that are stored to."""
     loaded: set[str] = set()
     stored: set[str] = set()
     for s in walk(tuple(body)):

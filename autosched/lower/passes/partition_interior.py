@@ -13,7 +13,7 @@ from autosched.lower.passes.condition_intervals import Mask, Numbers, Runs, poss
 MAX_BLOCKS = 1 << 22
 """Blocks at which a condition on several block loops is evaluated, at most."""
 MOST = 0.75
-"""Share of the blocks; conditions that all blocks decide restrict the box only if more have the same outcome."""
+"""Share of the blocks. A condition that is constant in every block restricts the box only if more have one outcome."""
 
 
 def interior_box(

@@ -24,7 +24,7 @@ _HINTS = (
     ("NO_BINARY_FOR_GPU", "the kernels were compiled for another GPU: compile with target='cuda' on this machine"),
     (
         "INVALID_IMAGE",
-        "the driver does not read what this NVRTC writes: upgrade the driver, or install the extra cuda12",
+        "the driver cannot load code of this NVRTC version: upgrade the driver, or install the extra cuda12",
     ),
     (
         "ILLEGAL_?ADDRESS|LAUNCH_?FAIL|MISALIGNED_?ADDRESS",

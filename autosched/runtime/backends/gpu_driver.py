@@ -12,7 +12,7 @@ PER_THREAD_DEFAULT_STREAM = 2
 
 
 class Stream(Protocol):
-    """A CUDA stream; CuPy's streams are such."""
+    """A CUDA stream, such as CuPy's."""
 
     @property
     def ptr(self) -> int:

@@ -31,7 +31,7 @@ _MESSAGES = {
     ErrorKind.RACE: "race on {buffer}[{index}]: no barrier orders this access and the one of {other}",
     ErrorKind.WRITE_CONFLICT: "{buffer}[{index}] is written by this thread and by {other}",
     ErrorKind.DIVERGENT_BARRIER: "the barrier is not reached by {other}, which {elsewhere}",
-    ErrorKind.SHARED_SIZE: "{buffer} ends at byte {index} of shared memory, beyond what the launch provides",
+    ErrorKind.SHARED_SIZE: "{buffer} ends at byte {index} of shared memory, beyond the bytes of the launch",
     ErrorKind.OUT_OF_MEMORY: "the emulator ran out of memory",
     ErrorKind.TOO_MANY_BARRIERS: "a block passes more barriers than the emulator can count",
     ErrorKind.MISALIGNED: "a vector begins at {buffer}[{index}], which is no multiple of its length",

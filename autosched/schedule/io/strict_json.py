@@ -111,7 +111,7 @@ class Node:
         """Return a whole number in ``[low, high]``.
 
         Raises:
-            ScheduleError: If this is no whole number (32.0 and true are not) or lies outside.
+            ScheduleError: If the value is no integer (32.0 and true are not), or out of range.
         """
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
             raise self._expected(f"a whole number from {low} to {high}")
@@ -121,7 +121,7 @@ class Node:
         """Return a finite number in ``[low, high]``.
 
         Raises:
-            ScheduleError: If this is no number (true is not) or lies outside.
+            ScheduleError: If the value is no number (true is not), or out of range.
         """
         value = self.value
         if isinstance(value, int | float) and not isinstance(value, bool):

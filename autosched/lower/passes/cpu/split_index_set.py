@@ -1,8 +1,8 @@
 """Split lane loops where the outcome of clamps and conditions on indices changes (index set splitting).
 
 Boundary blocks run code with clamps, also along the lanes, which compilers do not vectorise. Clamps affect few lanes
-only. If an index is affine in the lane, or a floor division of such an index, the range of the unaffected lanes is
-known, and they get a loop without clamps.
+only. The unaffected lanes get a loop without clamps if the index is affine in the lane, or a floor division of an
+affine index: their range can then be computed.
 
 Rewrite:
     for lane < n: S(max(8*y + lane - 2, 0))
