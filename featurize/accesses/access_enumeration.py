@@ -184,7 +184,7 @@ class AccessEnumerator:
         return table.entries(self._pattern(row, row), earlier, tuple(steps[:rank].tolist()), rule, vectors)
 
     def _patterns(self, rows: Ints, long: Bools) -> AccessPatternBatch:
-        """Return the patterns of some groups; reductions of those that are ``long`` are not enumerated."""
+        """Return the patterns of access groups; reductions of groups in ``long`` are not enumerated."""
         nests, nest, tables = self.nests, self.batch.readers[rows], self.pool.tables
         loops, serial, limits = nests.loops[nest], nests.serial[nest], nests.limits[nest]
         rolled, table = self.accesses.rolled[nest], self.kinds["table"][rows]

@@ -20,7 +20,7 @@ STRETCH = 64
 waits."""
 LEAST_STRETCH = 4
 GATHERED = 2
-"""Sectors of data-dependent reads, over those that their elements would fill."""
+"""Sectors of data-dependent reads, relative to the number that their elements would fill."""
 
 
 def distinct_sectors(

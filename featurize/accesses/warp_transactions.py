@@ -166,5 +166,5 @@ shared_transactions_of_quads = TransactionMemo(_wavefronts_of_quads, 3)
 """The same for vectors of 16 bytes, served for a quarter of a warp at a time."""
 
 warps_of_block = TransactionMemo(_warps, 4)
-"""Rows of block x, y, z and active x, y, z to active warps, active threads, the last active warp's first lane, and
-whether that warp has another number of active lanes than the first (a tail warp)."""
+"""Maps rows of block x, y, z and active x, y, z to the warps of a block: active warps, active threads, the first lane
+of the last active warp, and whether its number of active lanes differs from the first warp's (a tail warp)."""

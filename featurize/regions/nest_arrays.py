@@ -37,8 +37,8 @@ class NestArrays:
         extents: ``int64[R, D]``, points of the Func's buffer; of the tile for a root.
         active: ``int64[R, 3]``, threads with points in x, y, z.
         entered: ``int64[R, 3]``, threads that run the nest's loops in x, y, z, enough for any block.
-        loops: ``int64[R, L, 1 + 2 D]``, for each enclosing loop its iterations less one, the distance one iteration
-            moves the nest, and the iterations less one of the last thread of each thread dimension.
+        loops: ``int64[R, L, 1 + 2 D]``, by enclosing loop. First its iterations less one; then the distance by which an
+            iteration moves the nest; then, by thread dimension, the iterations less one of the last thread.
         linear: ``bool[R]``, whether threads and loops move the nest by the same distance everywhere.
     """
 

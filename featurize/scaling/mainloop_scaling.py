@@ -38,7 +38,7 @@ OF_EVERY_STEP = (
 """Features that every step repeats."""
 
 READ_OF_A_STEP = frozenset({"num_global_mem_loads_per_block"})
-"""Features that decide whether a step repeats global requests: those of stages without loads are stores."""
+"""Features that determine whether a step repeats global requests: requests of stages without loads are stores."""
 
 _OF_LOADS = (
     "global_requests_per_block", "global_requests_per_border_block", "num_global_mem_loads_per_block",

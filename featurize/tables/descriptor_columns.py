@@ -35,7 +35,7 @@ _NESTS: Sequence[tuple[str, str, str]] = (
     ("reductions", "", "Terms of all reductions inside a thread."),
     ("promotion", "", "NEVER, IF_SMALL or ALWAYS: when points are promoted to registers."),
     ("components", "", "Tuple components of the Func."),
-    ("leading", "", "Whether the stage is the first of those that share the nest's threads."),
+    ("leading", "", "Whether the stage is the first of a fused thread nest."),
     ("bytes", "", "Bytes of one point, all components."),
     ("func_points", "", "Points of the Func in the whole pipeline."),
     ("written_points", "", "Points that the stage writes in the whole pipeline, or in one step of a row scan."),

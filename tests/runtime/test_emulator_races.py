@@ -36,7 +36,7 @@ def line_of(body: str, text: str) -> int:
 def errors_over_seeds(
     body: str, shared_bytes: int = 4, grid: int = 1, params: tuple[ParamSpec, ...] = (), workers: int = 1
 ) -> set[tuple[ErrorKind, int]]:
-    """Launch blocks of 32 threads in 24 orders, each of which must fail; return the errors by kind and index."""
+    """Launch blocks of 32 threads in 24 orders, each of which must fail; return the errors by kind and line."""
     params = params or (out("b", 32, I32),)
     kernel = compile_text(body, *params)
     found = set()
