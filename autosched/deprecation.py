@@ -1,4 +1,4 @@
-"""Old names of renamed things: they work for one version, with a DeprecationWarning.
+"""Old names of the API: they work for one version, with a DeprecationWarning.
 
 Modules are found by `RenamedModules` (`autosched.renamed_modules` lists them), names in a module by its ``__getattr__``
 (`renamed_names`), attributes and constructor arguments of classes by decorators.

@@ -23,7 +23,7 @@ class DSLError(AutoschedError):
     """A pipeline definition is invalid (types, names, definitions).
 
     Args:
-        message: One sentence that names the thing.
+        message: One sentence that names the object and the rule.
         location: The user's line that caused it, if known.
         hint: The way out.
     """

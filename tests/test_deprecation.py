@@ -1,4 +1,4 @@
-"""Old names of documented things work for one version, and warn."""
+"""Old names of the documented API work for one version, with a warning."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_parity_over_huge_ranges(constant, expected):
 
 
 def test_touching_inequalities_are_an_equality():
-    # 3x <= y <= 3x and y == 1 (mod 3), over ranges no enumeration could walk
+    # 3x <= y <= 3x and y == 1 (mod 3), over ranges too large to enumerate
     huge = (-(1 << 60), 1 << 60)
     assert system_of([huge] * 3, [(0, 1, -3, -1)], [(-3, 1, 0, 0), (3, -1, 0, 0)]).is_feasible() is False
 

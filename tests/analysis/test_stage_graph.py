@@ -15,7 +15,7 @@ y, x = Var("y"), Var("x")
 
 
 def histogram() -> BoundPipeline:
-    """Return an image equalised by the sums of its histogram, as far as the graph goes."""
+    """Return a pipeline with the stage graph of histogram equalisation."""
     img, r, bins = Input("img", uint8, 2), RDom("r", y=6, x=8), RDom("bins", k=(1, 256))
     counts, sums, out = Func("counts"), Func("sums"), Func("out")
     counts[x] = 0

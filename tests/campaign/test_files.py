@@ -46,7 +46,7 @@ def test_parts_persist_between_calls(tmp_path: Path) -> None:
 
 
 def test_writing_takes_a_limited_share_of_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A part is written at once or, with a slow disk, together with a later one."""
+    """A part is written immediately or, on a slow disk, with a later part."""
     clock = [0.0]
     written: list[int] = []
 

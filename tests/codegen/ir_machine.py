@@ -96,7 +96,7 @@ class Machine:
                 return hash((v.name, v.dtype.name, *(self.value(a) for a in v.args)))
 
     def holds(self, v: Value) -> bool:
-        """Return whether a condition holds; data decide by chance, but always the same way."""
+        """Return whether a condition holds; data-dependent ones have a random but reproducible outcome."""
         match v:
             case CompareIndex():
                 return bool(_COMPARE[v.op](self.index(v.a), self.index(v.b)))

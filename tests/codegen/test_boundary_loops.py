@@ -83,7 +83,7 @@ def test_code_without_a_boundary_has_no_marks() -> None:
 
 @pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
 def test_registers_are_those_of_the_interior() -> None:
-    """Written out, the 8 x 30 terms of a thread at the border take all registers and a minute to compile."""
+    """Unrolled, the 8 x 30 terms of a boundary thread take all registers and a minute to compile."""
     bound = weighted(30)
     (ir,) = lower(bound, one_kernel(bound, "sx=4 sy=2 rr.k=30", weights(3, ""))).kernels
     source = print_cuda(ir).source

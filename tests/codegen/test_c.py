@@ -208,7 +208,7 @@ def test_sums_side_by_side_in_registers_lose_nothing() -> None:
 
 @pytest.mark.parametrize("follows", [True, False])
 def test_terms_whose_addresses_are_loaded_are_done_one_by_one(follows: bool) -> None:
-    """Joined two by two, the second of them would load its address again in every lane."""
+    """Merged in pairs, the second access would load its address again in every lane."""
     image, shift, out = Input("image", float32, 2), Input("shift", int32, 1), Func("out")
     t = RDom("t", t=5)
     row = clamp(shift[t.t], -3, 3) if follows else t.t
@@ -249,7 +249,7 @@ def test_lanes_that_store_where_data_say_form_vectors(dtype: DType, step: int, t
 
 
 def conditions() -> BoundPipeline:
-    """Conditions that are stored, chosen between, joined and negated."""
+    """Conditions that are stored, selected, combined and negated."""
     image, rising, peak, out = Input("image", float32, 2), Func("rising"), Func("peak"), Func("out")
     at = image.clamped()
     rising[y, x] = (at[y, x] > at[y, x - 1]) & (at[y, x + 1] > at[y, x])

@@ -124,7 +124,7 @@ def test_straight_code_stays_one_loop() -> None:
 
 
 def test_registers_get_a_dimension_for_lanes() -> None:
-    """``acc[s]`` becomes ``acc[s][lane]``, and the loop over ``s`` goes outside."""
+    """``acc[s]`` becomes ``acc[s][lane]``, and the loop over ``s`` becomes the outer one."""
     fill = For("s", 4, LoopRole.UNROLLED, (Store(ACC, S, ONE, 0),), depth=0)
     drain = For(
         "s2",

@@ -1,4 +1,4 @@
-"""Machine code taken apart: trip counts, addresses and sectors of kernels whose counts are known."""
+"""Analysis of machine code: trip counts, addresses and sectors of kernels whose counts are known."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_division_of_indices(nvdisasm: str) -> None:
 
 
 def test_division_by_a_parameter(nvdisasm: str) -> None:
-    """It goes through floating point, which is not executed: counted as undecided, not guessed."""
+    """The condition depends on floating point, which is not executed, so it counts as undecided."""
     body = """#pragma unroll 1
     for (int k = 0; k < (int)threadIdx.x / n; k++) o[k] = __sinf(x[k]);"""
     _, execution = run(body, nvdisasm)

@@ -1,4 +1,4 @@
-"""Zeros have the sign that IEEE 754 gives them, in all witnesses alike."""
+"""Zeros have the sign of IEEE 754 in all witnesses."""
 
 from __future__ import annotations
 

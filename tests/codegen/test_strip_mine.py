@@ -97,7 +97,7 @@ def test_lanes_with_a_large_step_are_not_strip_mined() -> None:
 
 @pytest.mark.parametrize(("rows", "nested"), [(3, True), (1, False)])
 def test_sums_over_two_loops_are_not_jammed(rows: int, nested: bool) -> None:
-    """gcc joins two terms into one otherwise, and loads and stores the sums with every one of the outer loop."""
+    """Otherwise gcc merges two terms, and loads and stores the sums in every iteration of the outer loop."""
     bound = window(512, rows=rows)
     text = print_c(in_rows(bound, 64)).text
     assert ("ONE_BY_ONE;" in text) == nested

@@ -1,4 +1,4 @@
-"""Columns of the descriptor tables are named once, described, and all filled."""
+"""Columns of the descriptor tables have unique names and descriptions, and all have values."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_selects_constant_in_the_interior_cost_only_in_boundary_blocks() -> None
     read = A[clamp(y - 8, 0, 100), x]
     plain, chosen = (features_of(v, (8, 32)) for v in (read, select((y >= 8) & (y < 120), read, 0.0)))
     more = chosen["integer_instructions_per_block"] - plain["integer_instructions_per_block"]
-    assert more == pytest.approx(8 * 4 * chosen["border_share"])  # warps; two comparisons, joining them, selection
+    assert more == pytest.approx(8 * 4 * chosen["border_share"])  # warps; two comparisons, their conjunction, selection
 
 
 def test_a_multiply_add_is_one_instruction() -> None:

@@ -21,7 +21,7 @@ CHEAP, DEAR = 0, 20
 
 
 def column(power: int) -> BoundPipeline:
-    """``tall`` reads three rows of ``bright``; the number of products decides whether the loop is rolled."""
+    """``tall`` reads three rows of ``bright``; the loop is rolled above some number of products."""
     y, x = Var("y"), Var("x")
     img, bright, tall, out = Input("img", float32, 2), Func("bright"), Func("tall"), Func("out")
     bright[y, x] = img[y, x] * 2.0

@@ -1,4 +1,4 @@
-"""Memory is never clean by chance; rows of lanes are taken together and in strips whether that is faster or not."""
+"""Memory is initialised with garbage; unroll-and-jam and strip-mining apply even where they are slower."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def load(s: Scope) -> Expr:
     c = s.choices
     if s.values and c.chance(50):
         return c.pick(s.values)
-    # the latest Funcs more often than the others, so that most of a pipeline hangs together
+    # the latest Funcs more often than the others, so that most stages are connected
     source = s.sources[-1] if c.chance(50) else c.pick(s.sources)
     return read(s, source)
 

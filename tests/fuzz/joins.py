@@ -1,4 +1,4 @@
-"""Random Funcs computed together."""
+"""Random horizontal fusions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 
 MOST = 2
-"""Joins that are made."""
+"""Number of horizontal fusions to apply."""
 
 
 def random_joins(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
-    """Return a pipeline with some of its Funcs computed together; itself if none can be."""
+    """Return a pipeline with random horizontal fusions; itself if none is legal."""
     for _ in range(MOST):
         pairs = (HorizontalFusion(pair) for pair in itertools.permutations(bound.funcs, 2) if _alike(bound, *pair))
         joins = [join for join in pairs if not fusion_error(bound, join)]

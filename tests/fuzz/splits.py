@@ -1,4 +1,4 @@
-"""Random reductions in pieces."""
+"""Random rfactors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE_SHARE = 0.3
 
 
 def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
-    """Return a pipeline with one or two of its reductions in pieces; itself if it has none that can be."""
+    """Return a pipeline with one or two reductions factored; itself if none can be."""
     for _ in range(int(rng.integers(1, MOST + 1))):
         stages = [s for f in bound.funcs.values() for s in f.stages[1:] if s.associative and _loops(s)]
         stages = [s for s in stages if not s.is_empty and s.func in _declared(bound)]
@@ -58,7 +58,7 @@ def _rounds_nothing(bound: BoundPipeline, stage: StageId) -> bool:
 
 
 def _has_floats(bound: BoundPipeline, func: str) -> bool:
-    return func in bound.funcs and any(not d.is_int for d in bound.funcs[func].dtypes)  # pieces are of the same kind
+    return func in bound.funcs and any(not d.is_int for d in bound.funcs[func].dtypes)  # of the same kind
 
 
 def _loops(stage: BoundStage) -> list[tuple[str, int]]:

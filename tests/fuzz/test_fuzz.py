@@ -105,7 +105,7 @@ def bound_if_small(case: Case) -> BoundPipeline | None:
 
 
 def in_pieces(bound: BoundPipeline, case: Case, expected: Arrays, seed: int) -> tuple[BoundPipeline, Case, Arrays]:
-    """Return a case with reductions in pieces; where order does not matter, results are those of the whole ones."""
+    """Return a case with rfactor; where order does not matter, results equal those without it."""
     view = random_splits(bound, np.random.default_rng(seed))
     if view is bound or points(view) > MAX_POINTS:
         return bound, case, expected
@@ -130,7 +130,7 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
-        if schedule.rfactors != bound.rfactors:  # the search has put reductions in pieces
+        if schedule.rfactors != bound.rfactors:  # the search has applied rfactor
             case = replace(case, pipeline=apply_rfactors(bound, schedule.rfactors).pipeline)
             expected = reference_outputs(case)
         assert from_json(to_json(bound, schedule), bound) == schedule

@@ -65,7 +65,7 @@ def garbage(size: int) -> Array:
 def reference_outputs(case: Case) -> dict[str, Array]:
     """Return the interpreter's outputs.
 
-    A pipeline with reductions in pieces may lack an input or parameter that only said how long a loop is.
+    A pipeline with rfactor may lack an input or parameter that only defined the extent of a loop.
     """
     inputs = {i.name: case.inputs[i.name] for i in case.pipeline.inputs}
     return interpret(case.pipeline, inputs, {p.name: case.params[p.name] for p in case.pipeline.params})
@@ -86,7 +86,7 @@ def check_schedule(
         expected: The outputs by name.
         seed: Seed of the order in which the emulator runs threads.
         emulate: Whether the CUDA text is run too (not for schedules made for a CPU, whose blocks may be too large).
-        vectors: Whether the CUDA text joins accesses to neighbouring elements.
+        vectors: Whether the CUDA text has coalesced accesses.
 
     Raises:
         Disagreement: If a witness gives something else.

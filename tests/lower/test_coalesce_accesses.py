@@ -94,7 +94,7 @@ def staged(bound: BoundPipeline, threads: str = "tx=32 sx=4") -> Schedule:
 def test_four_points_of_a_thread_are_coalesced() -> None:
     _, program = both(pair(), staged(pair()))
     body = coalesce_accesses(program.kernels[0]).body
-    # of x .. x + 5 four lie together and two
+    # x .. x + 5 make a vector of four and one of two
     assert counted(body) == {
         "load global 16": 1, "load global 8": 1, "store shared 16": 1, "load shared 16": 2, "store global 16": 1,
     }  # fmt: skip
@@ -122,7 +122,7 @@ def test_intermediates_are_pitched() -> None:
 
 
 def test_strides_of_threads_must_be_aligned() -> None:
-    """Threads side by side and points far apart: no two elements of a thread are neighbours."""
+    """Neighbouring threads with distant points: no two elements of a thread are neighbours."""
     bound = pair()
     found = schedule(bound, kernel(bound, [root("out", "by=32 bx=4 sx=4 tx=32")], (), ["wide"]))
     (ir,) = both(bound, found)[1].kernels

@@ -42,7 +42,7 @@ class FaultyBackend:
 
     Args:
         notes: Directory where a line is written for each timing, with the process's number.
-        quiet: Whether compilers and measurements are kept apart.
+        quiet: Whether compilers and measurements never run at the same time.
         devices: Number of devices.
         seconds: Duration of a timing.
         number: Number of the device.

@@ -1,4 +1,4 @@
-"""The script that makes data sets: keeps its budget, goes on where it was, writes Parquet."""
+"""The script that makes data sets: time budget, resumption, Parquet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated kernels that the compiler makes spill, though registers are free, get these."""
+"""Relaxed launch bounds of generated kernels that spill although registers are free."""
 
 from __future__ import annotations
 

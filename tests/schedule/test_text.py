@@ -162,7 +162,7 @@ def test_funcs_of_one_name_have_unique_names() -> None:
 def test_definitions_too_large_to_read_are_summarised() -> None:
     img, out = Input("img", float32, 2), Func("out")
     value = img[y, x]
-    for _ in range(60):  # written out, this has 2 ** 60 leaves
+    for _ in range(60):  # as a tree, the expression has 2 ** 60 leaves
         value = value * value
     out[y, x] = value
     bound = bind(Pipeline(out), {"img": (4, 4)})

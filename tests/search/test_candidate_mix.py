@@ -147,7 +147,7 @@ def test_sliding_windows_of_pipelines_without_reductions() -> None:
     for extent in (64, 1):
         bound = bind(Pipeline([out.over(y=(0, extent), x=(0, extent))]), {"image": (64, 64)})
         walking = [s for kind, s in CandidateGenerator(bound, H200, 0).draw(mix) if kind == "steps"]
-        assert bool(walking) == (extent > 1)  # there is nowhere to walk to
+        assert bool(walking) == (extent > 1)  # no dimension to slide along
         assert all(any(k.is_sliding_window for k in s.kernels) for s in walking)
 
 

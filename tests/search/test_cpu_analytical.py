@@ -548,7 +548,7 @@ def test_lines_beyond_the_second_level_are_fetched_again() -> None:
     f[y] = 0.0
     f[y] += IMAGE[y, k.k]
     bound = bind(Pipeline([f.over(y=(0, 8192))]), {"image": (8192, 1024)})
-    target = replace(CPU, shared_per_sm=1 << 19)  # 1 MB: 256 lines of those that 4 KB set apart
+    target = replace(CPU, shared_per_sm=1 << 19)  # 1 MB: 256 of the lines at distances of 4 KB
     kernel = Featurizer(bound, target), KernelSketch((StageId("f", 0), StageId("f", 1)))
     few, half, many = (counts_of(*kernel, lanes, 1)["cache_bytes"] for lanes in (128, 320, 512))
     assert few < 1.1 * 4 * 8192 * 1024

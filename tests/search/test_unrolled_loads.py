@@ -20,7 +20,7 @@ n, s = Var("n"), Var("s")
 
 @pytest.mark.parametrize(("terms", "each_term", "pruned"), [(700, True, False), (8, True, False), (700, False, True)])
 def test_terms_of_a_host_that_stay_a_loop_are_no_copies(terms: int, each_term: bool, pruned: bool) -> None:
-    """Distances to all samples, which a thread works out one after the other, or all before."""
+    """Distances to all samples, which a thread computes one by one, or all in advance."""
     queries, samples = Input("queries", float32, 2), Input("samples", float32, 2)
     distance, total = Func("distance"), Func("total")
     axis, sample = RDom("axis", d=4), RDom("sample", s=terms)

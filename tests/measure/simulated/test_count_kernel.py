@@ -139,7 +139,7 @@ def test_index_arithmetic_is_computed_once() -> None:
     """Loads at a constant distance share one address; an unrolled loop adds constants to it."""
 
     def integers(*loads: Let) -> float:
-        guard = If(CompareIndex("le", T, 30, bool_), loads)  # under it, the loop is not written out
+        guard = If(CompareIndex("le", T, 30, bool_), loads)  # under a guard, the loop is not unrolled
         body = loop("t", 32, LoopRole.THREAD, loop("s", 8, LoopRole.UNROLLED, guard))
         return count_kernel(kernel(body, reads=(IN,))).total("integer")
 
