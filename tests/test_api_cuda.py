@@ -1,4 +1,4 @@
-"""The way to the GPU: launches traced to arrays, run on an emulated device; and on a real one where there is one."""
+"""Calls on a GPU: launches and their arrays, on an emulated device, and on a real one if available."""
 
 from __future__ import annotations
 

@@ -94,5 +94,5 @@ def test_rows_that_read_themselves_are_refused() -> None:
 
 
 def test_columns_without_end_are_refused() -> None:
-    with pytest.raises(BoundsError, match="grows without end"):
+    with pytest.raises(BoundsError, match="grows without bound"):
         interpret(scan(lambda m, r: m[r.y - 1, x - 1]), {"image": np.zeros((9, 13), np.float32)})

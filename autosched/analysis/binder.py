@@ -263,7 +263,8 @@ class Binder:
                 return region
         s, _, dim, _ = beside[0]
         raise BoundsError(
-            f"stage {s.stage.func!r} reads itself ever further out in dimension {dim!r}: its region is unbounded",
+            f"stage {s.stage.func!r} reads itself further out in every iteration, in dimension {dim!r}: its region is "
+            "unbounded",
             location=s.stage.location,
             hint=f"clamp the index of the self-read: clamp({dim} + 1, low, high)",
         )

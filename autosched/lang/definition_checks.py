@@ -56,7 +56,7 @@ def known_range(given: Any, what: str) -> tuple[Expr, Expr]:
         constant = all(isinstance(n, _BOUND_WITH_SHAPES) and not n.dtype.is_float for n in walk(e))
         if not constant or not e.dtype.is_int:
             raise DSLError(
-                f"bound {e!r} of {what} is not an integer known with the shapes",
+                f"bound {e!r} of {what} is not an integer that follows from shapes and parameters",
                 location=caller_location(),
                 hint="use integers, img.shape[i], integer Params and integer arithmetic on them",
             )

@@ -82,7 +82,7 @@ def _extended_by_updates(updates: Sequence[ReferenceStage], domain: Box, binding
         if domain == before:
             return domain
     raise BoundsError(
-        f"the domain of {stage.func.name!r} grows without end: its updates read it ever further out",
+        f"the domain of {stage.func.name!r} grows without bound: its updates read it further out in every iteration",
         location=stage.definition.location,
         hint="clamp the index of the self-read, or declare the output's box",
     )

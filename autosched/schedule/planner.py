@@ -56,7 +56,7 @@ def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple
     materialised = [m.func for m in kernel.fused if m.materialised]
     if not materialised:
         return plan
-    if block_ranges:  # ownership is worked out on the whole grid: a range of one block has no loop variable
+    if block_ranges:  # ownership is computed on the whole grid: a range of one block has no loop variable
         owned = plan_kernel(bound, kernel).owned
         return replace(plan, owned={f: owned[f].narrowed(block_ranges) for f in materialised})
     return _with_owners(plan, materialised)
@@ -205,7 +205,7 @@ class _Planner:
         return nest
 
     def _rolling_nest(self, m: FusedProducer, tiling: StageTiling, buffer: RollingBuffer) -> Nest:
-        """Return the nest that computes the rows which enter a rolling buffer in a step."""
+        """Return the nest that computes the new rows of a rolling buffer in a step."""
         nest = replace(
             self._producer_nest(m, tiling, buffer.region),
             lower_bound={buffer.dim: buffer.lower_bound},

@@ -363,7 +363,7 @@ def test_a_scan_that_reads_its_own_row_is_refused() -> None:
 
 
 def test_a_scan_that_reads_ever_further_out_is_refused() -> None:
-    with pytest.raises(BoundsError, match=r"(?s)ever further out in dimension 'x'.*clamp\(x"):
+    with pytest.raises(BoundsError, match=r"(?s)further out in every iteration, in dimension 'x'.*clamp\(x"):
         bound(scan(lambda v: v - 1, lambda v: v - 1), {"img": (9, 13)}, y=(0, 9), x=(0, 13))
 
 

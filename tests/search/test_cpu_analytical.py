@@ -72,10 +72,10 @@ def test_factory_by_kind_of_target() -> None:
         (IMAGE[y, x // 2] + IMAGE[y, (x + 1) // 2], 1, 1, 0, 0),  # k and k + 1
         (IMAGE[y, x // 2] + IMAGE[y, x], 0.5, 2, 0, 0),
         (IMAGE[y, 2 * x // 4] + IMAGE[y, 3], 0.5, 1, 0, 1),
-        (IMAGE[y, x // 2] + IMAGE[y, 4 * x], 1, 1, 1, 0),  # both lanes of these would be too far from the next
+        (IMAGE[y, x // 2] + IMAGE[y, 4 * x], 1, 1, 1, 0),  # unrolled by two, lanes would be too far apart
         (IMAGE[y, x // 2] + IMAGE[x % 8, y], 1, 0, 2, 0),
         (IMAGE[x % 8, y], 1, 0, 1, 0),
-        (IMAGE[clamp(cast(int32, IMAGE[y, 0]), 0, W - 1), x], 2, 0, 0, 1),  # a row chosen by data
+        (IMAGE[clamp(cast(int32, IMAGE[y, 0]), 0, W - 1), x], 2, 0, 0, 1),  # a data-dependent row
     ],
 )
 def test_access_classes(value: Expr, wide: float, near: int, far: int, fixed: int) -> None:
@@ -86,7 +86,7 @@ def test_access_classes(value: Expr, wide: float, near: int, far: int, fixed: in
 def test_vector_math_moves_calls_into_vectors() -> None:
     a = IMAGE[y, x]
     assert work_of(exp(a)).values.calls == 1
-    assert work_of(tanh(a)).values.calls > 1  # a dearer one
+    assert work_of(tanh(a)).values.calls > 1  # a more expensive one
     found = evaluated(*pointwise(exp(a)), 1, 256, 1, 1)
     vectors, scalar = (
         dict(zip(CPU_COMPONENTS, CpuModel(CPU, vector_math=has).counts(found)[0].tolist(), strict=True))
@@ -308,7 +308,7 @@ def test_boundary_blocks_compute_remainders() -> None:
 @pytest.mark.parametrize(
     ("kind", "dx", "remainders"),
     [
-        ("mirrored", 0, False),  # all that is read along the row is there
+        ("mirrored", 0, False),  # the whole row is read
         ("wrapped", 0, False),
         ("mirrored", 2, False),  # a little above the last
         ("mirrored", -2, True),
@@ -589,7 +589,7 @@ def test_blocks_are_shared_by_the_cores() -> None:
     found = evaluated(*pointwise(IMAGE[y, x]), 8, 256, 8, 1)  # one row of four blocks
     alone, three = (CpuModel(replace(CPU, multiprocessors=n)).counts(found)[0] for n in (1, 3))
     work = [k for k, name in enumerate(CPU_COMPONENTS) if name not in ("kernels", "forks")]
-    assert three[work] == pytest.approx(alone[work] / 2)  # the core with most has two of four
+    assert three[work] == pytest.approx(alone[work] / 2)  # the busiest core has two of four
     kernels, forks = (CPU_COMPONENTS.index(name) for name in ("kernels", "forks"))
     assert three[kernels] == alone[kernels] == 1
     assert (three[forks], alone[forks]) == (1, 0)  # one core wakes no other

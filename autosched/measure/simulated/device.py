@@ -21,8 +21,8 @@ L2_BYTES_PER_SM = 18.0
 """Default bytes per cycle of the second-level cache for each multiprocessor: Jia et al. 2018 and
 2019 measured 18 (V100), 20 (P100) and 20 (T4)."""
 _L2_BYTES_PER_SM = {(8, 0): 31.0, (9, 0): 25.0}
-"""65 % of the 5,120 bytes a cycle that NVIDIA's A100 white paper gives, which the H100 keeps; 65 % is what Jia et al.
-measured of the V100's peak."""
+"""65 % of the 5,120 bytes per cycle of NVIDIA's A100 white paper, also for the H100. The share is that of the V100's
+peak measured by Jia et al."""
 DRAM_EFFICIENCY = 0.91
 """Share of the peak that copies reach: 1,861 of 2,039 GB/s (Luo et al. 2024, H100 PCIe)."""
 L2_USABLE = 0.6

@@ -23,8 +23,8 @@ Lane loops:
 * Unroll-and-jam loads shared elements once and evaluates inlined Funcs once
   (`autosched.search.cost.cpu.unroll_and_jam_savings`), as the middle block shows.
 * Uniform values are computed once a row. Of the branches of a uniform condition, vectors compute one.
-* Lanes with clamped indices, or separated by conditions on the point, have scalar loops at both ends of a row. So have
-  remaining lanes of the row that do not fill a vector.
+* Lanes with clamped indices, or separated by conditions on the point, have scalar loops at both ends of a row.
+  Remaining lanes of the row that do not fill a vector are scalar too.
 * A producer inside a thread for every evaluation of its consumer shares the consumer's lane loop: they have vectors
   both or not at all.
 * Boundary conditions with remainders compute these per lane, in blocks at the ends where rows reach beyond an array.

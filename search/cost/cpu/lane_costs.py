@@ -47,7 +47,7 @@ class MemoryBytes:
 
     Attributes:
         inputs: Share of the bytes read from arrays in memory that are the pipeline's inputs.
-        input_row: Bytes of the shortest row of these.
+        input_row: Bytes of the shortest row of these inputs.
         stored: Bytes of the result.
     """
 
@@ -62,10 +62,10 @@ class ReductionChains:
 
     Attributes:
         terms: Evaluations of each point; more than one in a reduction.
-        chained: The same of a floating-point sum whose terms all go to one place, so that each addition waits for the
-            one before; 0 of others.
-        scans: One over the terms from a store to the one that reads it at another point, as in running sums; 0
-            without such a dependence.
+        chained: ``terms`` for a floating-point sum into one element, where each addition waits for the one before; 0
+            otherwise.
+        scans: Reciprocal of the number of terms between a store and the load of its value at another point, as in
+            running sums; 0 without such a dependence.
     """
 
     terms: float = 1.0
