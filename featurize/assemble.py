@@ -76,7 +76,7 @@ class FeatureAssembler:
             wanted: Names of required features; others may be zero. All if left out.
         """
         batch = self.batch
-        inlined = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.structure)
+        inlined = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.sketch)
         width = int((batch.nests.count + inlined.count).max())
         features = np.zeros((batch.count * width, schema.COUNT))
         put = _Columns(len(batch.hosts), wanted)
@@ -290,7 +290,7 @@ class FeatureAssembler:
         put("global_bytes_written_by_kernel", written * (~nested | stored))
         put("live_out_bytes", written * stored)
         steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
-        put("steps_per_block", steps[self.batch.structure][candidate] * ~nested)
+        put("steps_per_block", steps[self.batch.sketch][candidate] * ~nested)
 
     def _inlined(self, items: RaggedRows, local: Ints) -> Floats:
         """Return the rows of inlined Funcs, ``float64[features, rows]``."""
@@ -305,7 +305,7 @@ class FeatureAssembler:
         nest = batch.nests.start[items.candidate][item] + k
         flat = np.concatenate([p.calls.reshape(-1) for p in batch.plans])
         before = np.cumsum([0, *(p.calls.size for p in batch.plans)])
-        which = batch.structure[items.candidate][item]
+        which = batch.sketch[items.candidate][item]
         times = flat[before[which] + k * items.count[items.candidate][item] + local[item]]
         n = len(local)
         per_thread = np.bincount(item, times * inside[nest], n)

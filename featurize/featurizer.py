@@ -65,20 +65,20 @@ class Featurizer:
     def __post_init__(self) -> None:
         self.tables = PipelineTables(self.bound, self.target, self.amortised, self.every_warp, self.vectors)
 
-    def model(self, structure: KernelSketch) -> SketchFeaturizer:
+    def model(self, sketch: KernelSketch) -> SketchFeaturizer:
         """Return the featurizer of a sketch, built once; a sketch with cache reads has tables of its own."""
-        model = self._models.get(structure)
+        model = self._models.get(sketch)
         if model is None:
-            model = self._models[structure] = SketchFeaturizer(self._for(structure).tables, structure)
+            model = self._models[sketch] = SketchFeaturizer(self._for(sketch).tables, sketch)
         return model
 
-    def _for(self, structure: KernelSketch) -> Featurizer:
+    def _for(self, sketch: KernelSketch) -> Featurizer:
         """Return the featurizer of the pipeline rewritten with a sketch's cache reads and lane loops."""
-        bound = rewritten_for(self.bound, structure)
+        bound = rewritten_for(self.bound, sketch)
         if bound is self.bound:
             return self
         if id(bound) not in self._rewrites:
-            template = self._template and self._template._for(structure)
+            template = self._template and self._template._for(sketch)
             self._rewrites[id(bound)] = template.with_buffers_of(bound) if template else replace(self, bound=bound)
         return self._rewrites[id(bound)]
 

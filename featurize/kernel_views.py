@@ -61,7 +61,7 @@ def kernel_geometry(
     extents: dict[str, Ints] = {}
     for k, stage in enumerate(facts.rows):
         rows = np.arange(n) * len(facts.rows) + k
-        spot = facts.structure.spot(stage.func)
+        spot = facts.sketch.spot(stage.func)
         level = Level.ROOT if spot is None else spot.level
         names, reduces = demands.thread_loops(int(plan.demands[k])) if level is Level.THREAD else ((), ())
         bound_stage = facts.bound.stage(stage.func, stage.number)

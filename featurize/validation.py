@@ -73,7 +73,7 @@ class SketchedKernel(Protocol):
     """A kernel as a sketch and one row of tile sizes."""
 
     @property
-    def structure(self) -> KernelSketch:
+    def sketch(self) -> KernelSketch:
         """The sketch."""
 
     @property
@@ -211,15 +211,15 @@ class FeatureChecker:
         traced = self._traced(schedule, vectors=False)
         coalesced = self._traced(schedule, vectors=True) if self.vectors else None
         order = {n: k for k, n in enumerate(bound.funcs)}
-        in_order = sorted(kernels, key=lambda p: (order[p.structure.func], p.structure.stages[0].number))
+        in_order = sorted(kernels, key=lambda p: (order[p.sketch.func], p.sketch.stages[0].number))
         for position, kernel in enumerate(in_order):
             self.tally.kernels += 1
-            what = f"seed {seed} kernel {position} ({kernel.structure.func})"
+            what = f"seed {seed} kernel {position} ({kernel.sketch.func})"
             params = np.array([kernel.params], np.int64)
             if coalesced is not None:
-                self._compare_vectors(what, traced, coalesced, position, kernel.structure, params)
+                self._compare_vectors(what, traced, coalesced, position, kernel.sketch, params)
             else:
-                self._compare_kernel(what, traced, position, kernel.structure, params)
+                self._compare_kernel(what, traced, position, kernel.sketch, params)
 
     def check_all(self, seeds: Iterable[int]) -> FeatureTally:
         """Compare the random schedules of some seeds; return the tally."""
@@ -308,7 +308,7 @@ class FeatureChecker:
         middle = middle_block(model.grid.blocks(params)[1][0])
         at_boundary = is_boundary_block(traced, position, middle, trace)
         predictions = predicted(model, evaluation, names_in(model.bound, traced.program))
-        candidate = _candidate_text(model.structure, params)
+        candidate = _candidate_text(model.sketch, params)
         self._compare_buffers(what, predictions, counted(trace), candidate, at_boundary=at_boundary)
 
     def _compare_buffers(

@@ -51,7 +51,7 @@ class _Pairs:
     @classmethod
     def of(cls, accesses: BatchAccesses) -> _Pairs:
         batch = accesses.batch
-        pairs = RaggedRows.of([len(p.pairs) for p in batch.plans], batch.structure)
+        pairs = RaggedRows.of([len(p.pairs) for p in batch.plans], batch.sketch)
         table = np.concatenate([p.pairs for p in batch.plans])[pairs.flat]
         start = batch.accesses.start[pairs.candidate]
         later, earlier = table[:, 0] + start, table[:, 1] + start
@@ -203,7 +203,7 @@ class AccessEnumerator:
         nest = int(batch.readers[row])
         table = self.accesses.all.tables[int(kinds["table"][row])]
         candidate = int(batch.accesses.candidate[row])
-        plan = batch.plans[int(batch.structure[candidate])]
+        plan = batch.plans[int(batch.sketch[candidate])]
         local = nest - int(batch.nests.start[candidate])
         demands = self.accesses.demands
         names, reduces = demands.thread_loops(int(plan.demands[local])) if plan.rounds[local] else ((), ())

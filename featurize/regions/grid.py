@@ -17,7 +17,7 @@ class BlockGrid:
 
     Args:
         bound: The pipeline.
-        structure: The sketch.
+        sketch: The sketch.
         layout: Columns of the tile sizes.
 
     Attributes:
@@ -25,12 +25,12 @@ class BlockGrid:
         sizes: ``int64[dims]``, points of each.
     """
 
-    def __init__(self, bound: BoundPipeline, structure: KernelSketch, layout: TileColumns) -> None:
+    def __init__(self, bound: BoundPipeline, sketch: KernelSketch, layout: TileColumns) -> None:
         self.layout = layout
-        self.dims = tiled_dims(bound, structure.stages)
-        func = bound.funcs[structure.func]
-        sizes = loop_sizes(func, bound.stage(structure.func, structure.stages[0].number), func.extents)
-        sizes |= lane_sizes(bound, structure.stages)
+        self.dims = tiled_dims(bound, sketch.stages)
+        func = bound.funcs[sketch.func]
+        sizes = loop_sizes(func, bound.stage(sketch.func, sketch.stages[0].number), func.extents)
+        sizes |= lane_sizes(bound, sketch.stages)
         self.sizes = np.array([max(sizes[d], 1) for d in self.dims], np.int64)
 
     def blocks(self, params: Ints) -> tuple[Ints, Ints]:

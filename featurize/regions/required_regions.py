@@ -108,16 +108,16 @@ class RequiredRegions:
         """Return the Funcs ``inside`` that read ``func``, directly or through other Funcs."""
         return inside & self.bound.consumers[func]
 
-    def block(self, structure: KernelSketch, func: str, inside: frozenset[str]) -> int:
+    def block(self, sketch: KernelSketch, func: str, inside: frozenset[str]) -> int:
         """Return the number of a Func's location in a block, with regions propagated by Funcs ``inside``."""
         between = self.funcs_between(func, inside)
         grouped = []
-        for spot in structure.spots:
+        for spot in sketch.spots:
             if spot.aligned is not None and (spot.func == func or spot.func in between):
                 owner = self.bound.funcs[spot.func]
                 fastest = owner.dims.index(spot_storage(owner, spot)[-1])
                 grouped.append((spot.func, AlignedGroups(fastest, *spot.aligned)))
-        return self._numbered(BlockLocation(structure.stages, func, between, tuple(grouped)))
+        return self._numbered(BlockLocation(sketch.stages, func, between, tuple(grouped)))
 
     def thread(
         self, spot: ComputeLocation, level: Level, dims: tuple[str, ...], inside: frozenset[str], around: int
@@ -189,14 +189,14 @@ class RequiredRegions:
         regions = self._blocks.rows[rows]
         return regions[:, 0], regions[:, 1], regions[:, 2], regions[:, 3]
 
-    def member_extents(self, structure: KernelSketch, tile: Ints) -> dict[str, Ints]:
+    def member_extents(self, sketch: KernelSketch, tile: Ints) -> dict[str, Ints]:
         """Return the buffer extents of block-level producers, ``int64[N, dims]``, for tiles of the root."""
-        inside = frozenset(s.func for s in structure.spots) | structure.inlined
+        inside = frozenset(s.func for s in sketch.spots) | sketch.inlined
         padded = pad_columns(tile, (self.kinds.dims,), 1)
         buffers = {}
-        for spot in structure.spots:
+        for spot in sketch.spots:
             if spot.level is Level.BLOCK:
-                place = self.block(structure, spot.func, inside)
+                place = self.block(sketch, spot.func, inside)
                 extents = self.of_blocks(np.full(len(tile), place), padded)[0]
                 buffers[spot.func] = extents[:, : len(self.bound.funcs[spot.func].dims)]
         return buffers

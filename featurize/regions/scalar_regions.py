@@ -37,7 +37,7 @@ class _MiddleBlock:
     """Region inference of producers one by one, hosts before the producers inside them."""
 
     def __init__(self, model: SketchFeaturizer, params: NDArray[np.int64]) -> None:
-        self.bound, self.structure, self.layout = model.bound, model.structure, model.layout
+        self.bound, self.sketch, self.layout = model.bound, model.sketch, model.layout
         self.params = params
         self.dims = model.grid.dims
         self.tile, count = (row[0].tolist() for row in model.grid.blocks(params[None, :]))
@@ -46,10 +46,10 @@ class _MiddleBlock:
         self.serial: dict[str, dict[str, int]] = {}
 
     def run(self) -> dict[str, Points]:
-        spots = self.structure.spots
-        fused = frozenset(s.func for s in spots) | self.structure.inlined
-        in_threads = frozenset(s.func for s in spots if s.level is Level.THREAD) | self.structure.inlined
-        roots = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.structure.stages]
+        spots = self.sketch.spots
+        fused = frozenset(s.func for s in spots) | self.sketch.inlined
+        in_threads = frozenset(s.func for s in spots if s.level is Level.THREAD) | self.sketch.inlined
+        roots = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.sketch.stages]
         grouped = {s.func: self._groups(s) for s in spots if s.aligned is not None and s.level is Level.BLOCK}
         points: dict[str, Points] = {}
         for spot in spots:
@@ -100,7 +100,7 @@ class _MiddleBlock:
         stage = self.bound.stage(host.func, host.number)
         ranges = loop_ranges(stage, func, func.region)
         low, serial = self.low[host.func], self.serial[host.func]
-        outer = self.dims if self.structure.spot(host.func) is None else func.dims
+        outer = self.dims if self.sketch.spot(host.func) is None else func.dims
         for k, d in enumerate(outer):
             if d in ranges:
                 start = low[d]

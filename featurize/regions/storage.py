@@ -37,10 +37,10 @@ def column_accessed(batch: Batch, facts: Sequence[SketchAnalysis], nests: NestAr
     local = np.arange(len(lane)) - batch.nests.start[batch.nests.candidate]
     with np.errstate(over="ignore"):
         keys = np.add.reduceat((lane + 2) * hash_coefficients(local), batch.nests.start)[candidates]
-        keys = keys + batch.structure[candidates] * hash_coefficients(np.array([-2]))
+        keys = keys + batch.sketch[candidates] * hash_coefficients(np.array([-2]))
     _, first, which = unique_inverse(keys)
     for k, c in enumerate(candidates[first].tolist()):
-        f = facts[int(batch.structure[c])]
+        f = facts[int(batch.sketch[c])]
         start = int(batch.nests.start[c])
         rows = range(len(f.rows))
         dims = f.dims
@@ -85,7 +85,7 @@ def shared_strides(kinds: TableRows, extents: Ints, across: Bools, streamed: boo
 
 def shared_bytes(batch: Batch, elements: Ints) -> Ints:
     """Return the shared memory of a block, ``int64[M]``, from the elements of each nest's buffer."""
-    items = RaggedRows.of([len(p.buffers) for p in batch.plans], batch.structure)
+    items = RaggedRows.of([len(p.buffers) for p in batch.plans], batch.sketch)
     if not len(items.flat):
         return np.zeros(batch.count, np.int64)
     table = np.concatenate([p.buffers for p in batch.plans])[items.flat]

@@ -55,7 +55,7 @@ class FeatureScaling(ABC):
         """Return candidates of the one-step pipeline with the features of all steps."""
         features = step.features.copy()
         for k, model in enumerate(step.models):
-            candidates = step.batch.structure == k
+            candidates = step.batch.sketch == k
             features[candidates] = self.scaled(step.features[candidates], model.rows)
         return replace(step, features=features)
 

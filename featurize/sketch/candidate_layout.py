@@ -16,14 +16,14 @@ class CandidateLayout:
     """Laid-out candidates of several sketches.
 
     Attributes:
-        structures: Positions of the sketches among those given to `PipelineTables.lay_out`.
+        sketches: Positions of the sketches among those given to `PipelineTables.lay_out`.
         batch: The candidates of each sketch.
         geometry: Regions and threads.
         strides: ``int64[R, D]``, elements between neighbours in each nest's buffer in shared memory.
         shared_bytes: ``int64[M]``, shared memory of a block.
     """
 
-    structures: tuple[int, ...]
+    sketches: tuple[int, ...]
     batch: Batch
     geometry: Geometry
     strides: Ints
@@ -36,7 +36,7 @@ class CandidateLayout:
         batch, present = self.batch.take(chosen)
         rows = chosen[self.batch.nests.candidate]
         return CandidateLayout(
-            tuple(np.array(self.structures)[present].tolist()),
+            tuple(np.array(self.sketches)[present].tolist()),
             batch,
             self.geometry.take(chosen, rows),
             self.strides[rows],

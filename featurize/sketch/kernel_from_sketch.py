@@ -81,24 +81,24 @@ def _required(model: SketchFeaturizer, plan: KernelPlan) -> dict[str, tuple[int,
 
 def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping[str, tuple[int, ...]]) -> Kernel:
     """Return the kernel whose producers have the required points in each dimension."""
-    bound, structure, layout = model.bound, model.structure, model.layout
+    bound, sketch, layout = model.bound, model.sketch, model.layout
     _, count = model.grid.blocks(params[None, :])
     dims = model.grid.dims
     tilings: dict[StageId, StageTiling] = {}
-    lanes = lane_sizes(bound, structure.stages)  # which blocks do not divide
+    lanes = lane_sizes(bound, sketch.stages)  # which blocks do not divide
     blocks = [Loop(d, LoopKind.BLOCK, int(n)) for d, n in zip(dims, count[0], strict=True) if d not in lanes]
-    for stage in structure.stages:
+    for stage in sketch.stages:
         root_threads, root_serial = params[layout.root_threads], params[layout.root_serial]
-        inside = _thread_loops(bound, structure.order(stage), dims, root_threads, root_serial)
+        inside = _thread_loops(bound, sketch.order(stage), dims, root_threads, root_serial)
         tilings[stage] = StageTiling(stage, (*blocks, *inside))
-    for spot in structure.spots:
+    for spot in sketch.spots:
         extents = np.array(required[spot.func], np.int64)
         threads = params[layout.threads_of(spot.func)] if spot.level is Level.BLOCK else np.ones_like(extents)
         serial = -(-extents // threads)
         threads = -(-extents // serial)  # no thread without points
         for stage in _stages(bound, spot.func):
             dims = member_dims(bound, stage) if spot.level is Level.BLOCK else bound.funcs[spot.func].dims
-            loops, divided = structure.order(stage), (threads, serial)
+            loops, divided = sketch.order(stage), (threads, serial)
             tile = loops.tile or (shared_tile(bound, stage) if spot.level is Level.BLOCK else ())
             if tile:
                 terms = [bound.stage(*stage).loop(d).extent for d in dims[len(extents) :]]
@@ -107,14 +107,14 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
                 divided = own, np.maximum(-(-np.array([*extents, *terms]) // own), least)
             tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
-    for spot in structure.spots:
+    for spot in sketch.spots:
         own = tuple(tilings[s] for s in _stages(bound, spot.func))
         at = ComputeAt(spot.level, spot.host, _depth(model, tilings[spot.host], spot))
         members.append(FusedProducer(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
-    calls = inlined_calls(bound, list(tilings), set(structure.inlined))
+    calls = inlined_calls(bound, list(tilings), set(sketch.inlined))
     order = list(bound.funcs)
     kernel = Kernel(
-        tuple(Root(tilings[s]) for s in structure.stages),
+        tuple(Root(tilings[s]) for s in sketch.stages),
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
     )
@@ -150,7 +150,7 @@ def _depth(model: SketchFeaturizer, host: StageTiling, spot: ComputeLocation) ->
     start = 1 + max((k for k, p in enumerate(host.loops) if p.kind in kinds), default=-1)
     if not spot.in_terms:
         return start
-    is_root = model.structure.spot(host.stage.func) is None
+    is_root = model.sketch.spot(host.stage.func) is None
     dims = model.grid.dims if is_root else member_dims(model.bound, host.stage)
     around = set(dims[: spot.enclosing])
     enclosed = [k for k, p in enumerate(host.loops) if p.kind is LoopKind.REDUCTION or p.dim in around]

@@ -266,18 +266,18 @@ class TileColumns:
         return dict(self.members)[func]
 
 
-def rewritten_for(bound: BoundPipeline, structure: KernelSketch) -> BoundPipeline:
+def rewritten_for(bound: BoundPipeline, sketch: KernelSketch) -> BoundPipeline:
     """Return the pipeline rewritten with a sketch's cache reads and lane loops."""
-    return insert_cache_reads(add_lane_loops(bound, structure.lanes), structure.staged)
+    return insert_cache_reads(add_lane_loops(bound, sketch.lanes), sketch.staged)
 
 
-def columns(bound: BoundPipeline, structure: KernelSketch) -> TileColumns:
+def columns(bound: BoundPipeline, sketch: KernelSketch) -> TileColumns:
     """Return the layout of the parameters of a sketch's candidates."""
-    bound = rewritten_for(bound, structure)
-    d = len(tiled_dims(bound, structure.stages))
+    bound = rewritten_for(bound, sketch)
+    d = len(tiled_dims(bound, sketch.stages))
     position = 2 * d
     members = []
-    for spot in structure.spots:
+    for spot in sketch.spots:
         if spot.level is Level.BLOCK:
             n = len(bound.funcs[spot.func].dims)
             members.append((spot.func, slice(position, position + n)))

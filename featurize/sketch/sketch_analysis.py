@@ -15,7 +15,7 @@ class SketchAnalysis:
 
     Args:
         bound: The pipeline.
-        structure: The sketch.
+        sketch: The sketch.
         table: Accesses of the pipeline's stages.
 
     Attributes:
@@ -29,30 +29,28 @@ class SketchAnalysis:
         earlier: For each stage the earlier ones of the same threads without a barrier between them, in order.
     """
 
-    def __init__(self, bound: BoundPipeline, structure: KernelSketch, table: AccessTable) -> None:
+    def __init__(self, bound: BoundPipeline, sketch: KernelSketch, table: AccessTable) -> None:
         self.bound = bound
-        self.structure = structure
+        self.sketch = sketch
         self.rows: tuple[StageId, ...] = self._stage_rows()
-        self.inlined = tuple(f for f in bound.funcs if f in structure.inlined)
-        self.accesses: dict[StageId, StageAccesses] = {
-            s: table.of(s.func, s.number, structure.inlined) for s in self.rows
-        }
+        self.inlined = tuple(f for f in bound.funcs if f in sketch.inlined)
+        self.accesses: dict[StageId, StageAccesses] = {s: table.of(s.func, s.number, sketch.inlined) for s in self.rows}
         self.dims: list[tuple[str, ...]] = [
-            tiled_dims(bound, structure.stages) if structure.spot(s.func) is None else member_dims(bound, s)
+            tiled_dims(bound, sketch.stages) if sketch.spot(s.func) is None else member_dims(bound, s)
             for s in self.rows
         ]
         self.lifetimes = self._lifetimes()
-        threads = {p.func for p in structure.spots if p.level is Level.THREAD}
+        threads = {p.func for p in sketch.spots if p.level is Level.THREAD}
         self.carriers = tuple(s for s in self.rows if s.func not in threads)
         self.overflow = any(a.overflow for a in self.accesses.values())
         self._by_columns: dict[tuple[str | None, ...], frozenset[str]] = {}
         self.earlier = self._earlier()
 
     def _stage_rows(self) -> tuple[StageId, ...]:
-        spots = self.structure.spots
+        spots = self.sketch.spots
         blocks = [s for spot in spots if spot.level is Level.BLOCK for s in self.stages_of(spot.func)]
         threads = [s for spot in reversed(spots) if spot.level is Level.THREAD for s in self.stages_of(spot.func)]
-        return (*self.structure.stages, *blocks, *threads)
+        return (*self.sketch.stages, *blocks, *threads)
 
     def stages_of(self, func: str) -> list[StageId]:
         """Return the stages of a Func with a nonempty domain."""
@@ -66,8 +64,8 @@ class SketchAnalysis:
 
     def _lifetimes(self) -> dict[str, tuple[int, int]]:
         """Return the first and last step that access each block-level producer's buffer."""
-        spots = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
-        steps = [*spots, self.structure.func]
+        spots = [s.func for s in self.sketch.spots if s.level is Level.BLOCK]
+        steps = [*spots, self.sketch.func]
         lifetimes: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(spots)}
         for k, name in enumerate(steps):
             for source in self._reads(name):
@@ -78,8 +76,8 @@ class SketchAnalysis:
     def _earlier(self) -> dict[StageId, tuple[StageId, ...]]:
         """Return ``earlier``."""
         earlier: dict[StageId, tuple[StageId, ...]] = {}
-        blocks = [s.func for s in self.structure.spots if s.level is Level.BLOCK]
-        for stages in (*(self.stages_of(f) for f in blocks), self.structure.stages):
+        blocks = [s.func for s in self.sketch.spots if s.level is Level.BLOCK]
+        for stages in (*(self.stages_of(f) for f in blocks), self.sketch.stages):
             func = self.bound.funcs[stages[0].func]
             private = all(is_private_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
             step: list[StageId] = []
@@ -90,7 +88,7 @@ class SketchAnalysis:
 
     def _add_step(self, stage: StageId, step: list[StageId], earlier: dict[StageId, tuple[StageId, ...]]) -> None:
         """Append a nest, after the thread-level producers inside it, to a step without barriers."""
-        hosted = [s for s in self.structure.spots if s.level is Level.THREAD and s.host == stage]
+        hosted = [s for s in self.sketch.spots if s.level is Level.THREAD and s.host == stage]
         for spot in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
             for inner in self.stages_of(spot.func):
                 self._add_step(inner, step, earlier)
@@ -99,7 +97,7 @@ class SketchAnalysis:
 
     def _reads(self, func: str) -> set[str]:
         """Return the sources of a step's stages, those of thread-level producers inside them included."""
-        threads = {s.func for s in self.structure.spots if s.level is Level.THREAD}
+        threads = {s.func for s in self.sketch.spots if s.level is Level.THREAD}
         sources: set[str] = set()
         queue = [s for s in self.rows if s.func == func]
         while queue:
@@ -116,10 +114,10 @@ class SketchAnalysis:
             lanes: The dimension of threadIdx.x, if any, for each of `carriers`.
         """
         if lanes not in self._by_columns:
-            spots = self.structure.spots
+            spots = self.sketch.spots
             shared = {s.func: spot_storage(self.bound.funcs[s.func], s) for s in spots if s.level is Level.BLOCK}
             shared = {name: order for name, order in shared.items() if order}
-            transparent = self.structure.inlined | {s.func for s in spots if s.level is Level.THREAD}
+            transparent = self.sketch.inlined | {s.func for s in spots if s.level is Level.THREAD}
             chosen = dict(zip(self.carriers, lanes, strict=True))
             self._by_columns[lanes] = column_accessed_from(self.bound, shared, transparent, chosen)
         return self._by_columns[lanes]

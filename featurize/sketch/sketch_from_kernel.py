@@ -59,14 +59,14 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     orders += [
         _order(bound, t, member_dims(bound, t.stage), _update_tile(bound, m, t)) for m in members for t in m.tilings
     ]
-    structure = KernelSketch(
+    sketch = KernelSketch(
         stages,
         tuple(_location(bound, kernel, m) for m in members),
         frozenset(i.func for i in kernel.inlined),
         orders=tuple(o for o in orders if o != NestOrder(o.stage)),
         lanes=lanes,
     )
-    return structure, _tile_sizes(bound, structure, kernel, members)
+    return sketch, _tile_sizes(bound, sketch, kernel, members)
 
 
 def _location(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> ComputeLocation:
@@ -77,14 +77,12 @@ def _location(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> Compute
     )
 
 
-def _tile_sizes(
-    bound: BoundPipeline, structure: KernelSketch, kernel: Kernel, members: Sequence[FusedProducer]
-) -> Params:
+def _tile_sizes(bound: BoundPipeline, sketch: KernelSketch, kernel: Kernel, members: Sequence[FusedProducer]) -> Params:
     """Return the parameters of a kernel, in the columns of its sketch."""
-    layout = columns(bound, structure)
+    layout = columns(bound, sketch)
     params = [1] * layout.count
     root = kernel.roots[0].tiling
-    dims = tiled_dims(bound, structure.stages)
+    dims = tiled_dims(bound, sketch.stages)
     params[layout.root_threads] = [max(r.tiling.extent(d, LoopKind.THREAD) for r in kernel.roots) for d in dims]
     params[layout.root_serial] = [root.extent(d, LoopKind.SERIAL, LoopKind.REDUCTION) for d in dims]
     for m in members:

@@ -31,19 +31,19 @@ class RaggedRows:
     count: Ints
 
     @classmethod
-    def of(cls, counts: Sequence[int], structure: Ints) -> RaggedRows:
+    def of(cls, counts: Sequence[int], sketch: Ints) -> RaggedRows:
         """Return the items of candidates.
 
         Args:
             counts: Items of each sketch.
-            structure: ``int64[M]``, the sketch of each candidate.
+            sketch: ``int64[M]``, the sketch of each candidate.
         """
         each = np.array(counts, np.int64)
-        count = each[structure]
+        count = each[sketch]
         start = np.cumsum(count) - count
-        candidate = np.repeat(np.arange(len(structure)), count)
+        candidate = np.repeat(np.arange(len(sketch)), count)
         first = np.cumsum(each) - each
-        flat = np.arange(len(candidate)) - (start - first[structure])[candidate]
+        flat = np.arange(len(candidate)) - (start - first[sketch])[candidate]
         return cls(candidate, flat, start, count)
 
     def take(self, lists: Sequence[Ints]) -> Ints:
@@ -62,7 +62,7 @@ class Batch:
         dims: Most dimensions of any nest.
 
     Attributes:
-        structure: ``int64[M]``, the sketch of each candidate.
+        sketch: ``int64[M]``, the sketch of each candidate.
         bounds: First candidate of each sketch, and their total number.
         params: ``int64[M, columns]``, padded with ones.
         nests: Nests of all candidates: rows ``R``.
@@ -78,15 +78,15 @@ class Batch:
         self.dims = dims
         sizes = [len(p) for p in params]
         self.bounds: list[int] = [0, *np.cumsum(sizes).tolist()]
-        self.structure = np.repeat(np.arange(len(plans)), sizes)
+        self.sketch = np.repeat(np.arange(len(plans)), sizes)
         width = (
             max(2 * dims, *(p.shape[1] for p in params), *(p.width for p in plans)) + dims
         )  # readers index `dims` columns from any start
         self.params = np.ones((self.bounds[-1], width), np.int64)
         for k, p in enumerate(params):
             self.params[self.bounds[k] : self.bounds[k + 1], : p.shape[1]] = p
-        self.nests = RaggedRows.of([len(p.nests) for p in plans], self.structure)
-        self.accesses = RaggedRows.of([len(p.accesses) for p in plans], self.structure)
+        self.nests = RaggedRows.of([len(p.nests) for p in plans], self.sketch)
+        self.accesses = RaggedRows.of([len(p.accesses) for p in plans], self.sketch)
         row_start, access_candidate = self.nests.start, self.accesses.candidate
         self.hosts = self.nests.take([p.hosts for p in plans]) + row_start[self.nests.candidate]
         self.readers = self.accesses.take([p.readers for p in plans]) + row_start[access_candidate]
@@ -96,7 +96,7 @@ class Batch:
 
     def take(self, chosen: Bools) -> tuple[Batch, Ints]:
         """Return some of the candidates, ``bool[M]``, and the positions of the sketches that have any of them."""
-        counts = np.bincount(self.structure[chosen], minlength=len(self.plans))
+        counts = np.bincount(self.sketch[chosen], minlength=len(self.plans))
         present = np.flatnonzero(counts)
         parts = np.split(self.params[chosen, : -self.dims], np.cumsum(counts[present])[:-1])
         return Batch([self.plans[k] for k in present.tolist()], parts, self.dims), present

@@ -105,23 +105,23 @@ class KernelTableBuilder:
         self._cache: dict[SketchAnalysis, KernelTables] = {}
         self._inlined_funcs: dict[str, tuple[int, int, int]] = {}
 
-    def plan(self, structure: KernelSketch, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
+    def plan(self, sketch: KernelSketch, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
         """Return the tables of a sketch; sketches that differ only in undecided Funcs share most of them."""
         base = self._cache.get(facts)
         if base is None:
             base = self._cache[facts] = self._build(facts, layout)
-        changed = [a for a, (_, group, _) in enumerate(base.groups) if group.source in structure.near | structure.far]
+        changed = [a for a, (_, group, _) in enumerate(base.groups) if group.source in sketch.near | sketch.far]
         if not changed:
             return base
         accesses = base.accesses.copy()
         for a in changed:
             k, group, store = base.groups[a]
-            memory = SHARED if group.source in structure.near else GLOBAL
+            memory = SHARED if group.source in sketch.near else GLOBAL
             accesses[a] = self.kinds.accesses_at(base.where[k], group, store, memory, placed=False)
         return replace(base, accesses=accesses)
 
     def _build(self, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
-        s = facts.structure
+        s = facts.sketch
         spots = [s.spot(r.func) for r in facts.rows]
         levels = [ROOT if spot is None else LEVELS[spot.level] for spot in spots]
         position = {stage: k for k, stage in enumerate(facts.rows)}
@@ -161,7 +161,7 @@ class KernelTableBuilder:
 
     def _location(self, facts: SketchAnalysis, stage: StageId, level: int) -> int:
         """Return the number of a nest's location."""
-        s = facts.structure
+        s = facts.sketch
         spot = s.spot(stage.func)
         stages = s.stages if level == ROOT else tuple(facts.stages_of(stage.func))
         return self.kinds.place(NestLocation(stage, level, stages, s.order(stage), spot.storage if spot else ()))
@@ -170,7 +170,7 @@ class KernelTableBuilder:
         self, facts: SketchAnalysis, levels: Sequence[int], where: Sequence[int], first: Mapping[str, int]
     ) -> _AccessColumns:
         """Return the groups of accesses, nest by nest; a materialised producer stores twice."""
-        s = facts.structure
+        s = facts.sketch
         columns = _AccessColumns()
         for k, stage in enumerate(facts.rows):
             accesses = facts.accesses[stage]
@@ -189,7 +189,7 @@ class KernelTableBuilder:
         self, facts: SketchAnalysis, levels: Sequence[int], position: Mapping[StageId, int]
     ) -> tuple[list[int], list[int], list[int]]:
         """Return the host, the required region and the nesting depth of each nest."""
-        s = facts.structure
+        s = facts.sketch
         inside = frozenset(p.func for p in s.spots) | s.inlined
         in_threads = frozenset(p.func for p in s.spots if p.level is Level.THREAD) | s.inlined
         hosts = list(range(len(levels)))
@@ -233,7 +233,7 @@ class KernelTableBuilder:
             if name not in self._inlined_funcs:
                 self._inlined_funcs[name] = _inlined_func(self.bound.funcs[name])
             points, bytes_, trivial = self._inlined_funcs[name]
-            branching = self.kinds.work.branching(self.bound.funcs[name].stages[0], facts.structure.inlined)
+            branching = self.kinds.work.branching(self.bound.funcs[name].stages[0], facts.sketch.inlined)
             rows.append((points, bytes_, branching, trivial))
         return np.array(rows, np.int64).reshape(len(rows), 4)
 

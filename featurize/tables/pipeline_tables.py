@@ -74,12 +74,12 @@ class PipelineTables:
         tables.bound = bound
         return tables
 
-    def facts(self, structure: KernelSketch) -> SketchAnalysis:
+    def facts(self, sketch: KernelSketch) -> SketchAnalysis:
         """Return the analysis of a sketch; sketches that differ only in Funcs not placed yet share it."""
-        key = structure.stages, structure.spots, structure.inlined, structure.orders, structure.lanes
+        key = sketch.stages, sketch.spots, sketch.inlined, sketch.orders, sketch.lanes
         analysis = self._facts.get(key)
         if analysis is None:
-            placed = replace(structure, near=frozenset(), far=frozenset())
+            placed = replace(sketch, near=frozenset(), far=frozenset())
             analysis = self._facts[key] = SketchAnalysis(self.bound, placed, self.accesses)
         return analysis
 
@@ -115,7 +115,7 @@ class PipelineTables:
             layout: The candidates.
             wanted: See `evaluate`.
         """
-        chosen = [models[k] for k in layout.structures]
+        chosen = [models[k] for k in layout.sketches]
         batch, geometry, shared = layout.batch, layout.geometry, layout.shared_bytes
         nests = geometry.nests
         promoted = _promoted(nests)
@@ -160,12 +160,12 @@ class Evaluation:
 class SketchFeaturizer:
     """Featurizes the candidates of one sketch; analyses that do not depend on tile sizes are run once."""
 
-    def __init__(self, tables: PipelineTables, structure: KernelSketch) -> None:
+    def __init__(self, tables: PipelineTables, sketch: KernelSketch) -> None:
         self.tables = tables  # not the Featurizer, which refers to this object: only Python's collector frees cycles
         self.bound = tables.bound
-        self.structure = structure
-        self.layout = columns(self.bound, structure)
-        self.facts = tables.facts(structure)
+        self.sketch = sketch
+        self.layout = columns(self.bound, sketch)
+        self.facts = tables.facts(sketch)
         self._plan: KernelTables | None = None
         self._grid: BlockGrid | None = None
 
@@ -173,14 +173,14 @@ class SketchFeaturizer:
     def plan(self) -> KernelTables:
         """The sketch as arrays."""
         if self._plan is None:
-            self._plan = self.tables.planner.plan(self.structure, self.facts, self.layout)
+            self._plan = self.tables.planner.plan(self.sketch, self.facts, self.layout)
         return self._plan
 
     @property
     def grid(self) -> BlockGrid:
         """The division of the root stages into blocks."""
         if self._grid is None:
-            self._grid = BlockGrid(self.bound, self.structure, self.layout)
+            self._grid = BlockGrid(self.bound, self.sketch, self.layout)
         return self._grid
 
     @property
@@ -211,7 +211,7 @@ class SketchFeaturizer:
 
     def member_extents(self, params: Ints) -> dict[str, Ints]:
         """Return the buffer of each block-level producer, ``int64[N, dims]``, from the root's columns alone."""
-        return self.tables.demands.member_extents(self.structure, self.grid.blocks(params)[0])
+        return self.tables.demands.member_extents(self.sketch, self.grid.blocks(params)[0])
 
     def evaluate(self, params: Ints) -> Evaluation:
         """Return the features of candidates ``int64[N, columns]`` (see `columns`)."""

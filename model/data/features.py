@@ -37,7 +37,7 @@ Rewrites = tuple[RFactor | HorizontalFusion, ...]
 class _Described(NamedTuple):
     """A kernel. With a mainloop or sliding window, ``steps`` scales the features of one step, which is described."""
 
-    structure: KernelSketch
+    sketch: KernelSketch
     params: Params
     steps: Repeated | None = None
 
@@ -154,14 +154,14 @@ def featurize_problem(
             featurizers[rewrites] = Featurizer(apply_rewrites(bound, schedule), target)
         featurizer = featurizers[rewrites]
         described = [_described(featurizer.bound, k) for k in schedule.kernels]
-        if any(featurizer.model(one.structure).overflow for one in described if one.steps is None):
+        if any(featurizer.model(one.sketch).overflow for one in described if one.steps is None):
             by_schedule[key] = ()
             continue
         by_schedule[key] = tuple(_key(one, rewrites) for one in described)
         for k, one in zip(by_schedule[key], described, strict=True):
             if k not in kernels:
                 alone = "" if one.steps is None else k  # a kernel with steps has a featurizer of its own
-                missing.setdefault((rewrites, one.structure.staged, one.structure.lanes, alone), {})[k] = one
+                missing.setdefault((rewrites, one.sketch.staged, one.sketch.lanes, alone), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(existing.algorithm if existing else None)
     for (rewrites, *_), group in missing.items():  # kernels with equal cache reads and lanes share a featurizer
         featurizer, items = featurizers[rewrites], list(group.items())
@@ -175,12 +175,12 @@ def featurize_problem(
 def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
     steps, step = scaling_for(bound, kernel) or (None, kernel)
     bound = bound if steps is None else steps.bound
-    structure, params = describe_kernel(bound, step)
-    return _Described(structure, (*params, *described_points(bound, step)), steps)
+    sketch, params = describe_kernel(bound, step)
+    return _Described(sketch, (*params, *described_points(bound, step)), steps)
 
 
 def _key(one: _Described, rewrites: Rewrites) -> str:
-    key = kernel_key(one.structure, one.params, rewrites)
+    key = kernel_key(one.sketch, one.params, rewrites)
     if one.steps is None:
         return key
     return hashlib.sha256(f"{key}|{one.steps.text}".encode()).hexdigest()[:20]
@@ -194,8 +194,8 @@ def _featurized(
     if steps is not None:
         featurizer = Featurizer(steps.bound, featurizer.target)
     groups: dict[KernelSketch, list[tuple[str, Params]]] = {}
-    for key, (structure, params, _) in kernels.items():
-        groups.setdefault(structure, []).append((key, params))
+    for key, (sketch, params, _) in kernels.items():
+        groups.setdefault(sketch, []).append((key, params))
     models = [featurizer.model(s) for s in groups]
     tables = [np.array([p for _, p in rows], np.int64).reshape(len(rows), -1) for rows in groups.values()]
     stages = StageTable(models[0].bound, models[0].tables)
@@ -228,13 +228,13 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
         )
 
 
-def kernel_key(structure: KernelSketch, params: Params, rewrites: Rewrites = ()) -> str:
+def kernel_key(sketch: KernelSketch, params: Params, rewrites: Rewrites = ()) -> str:
     """Return a hash of a kernel and its rewrites that is equal in all processes."""
-    stages = ",".join(map(str, structure.stages))
-    spots = ",".join(f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in structure.spots)
-    text = f"{stages}|{spots}|{','.join(sorted(structure.inlined))}|{','.join(map(str, params))}"
-    changed = [*structure.orders, *(s.storage for s in structure.spots if s.storage), *structure.lanes]
-    stored = [s.func for s in structure.spots if s.stored]
+    stages = ",".join(map(str, sketch.stages))
+    spots = ",".join(f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in sketch.spots)
+    text = f"{stages}|{spots}|{','.join(sorted(sketch.inlined))}|{','.join(map(str, params))}"
+    changed = [*sketch.orders, *(s.storage for s in sketch.spots if s.storage), *sketch.lanes]
+    stored = [s.func for s in sketch.spots if s.stored]
     for part in (changed, stored, rewrites):
         if part:
             text += f"|{part}"

@@ -88,10 +88,10 @@ class LearnedModel:
         stages = np.zeros((len(rows_of), evaluation.features.shape[1]), np.int64)
         for k, rows in enumerate(rows_of):
             stages[k, : len(rows)] = rows
-        structure = evaluation.batch.structure
-        count = lengths[structure]
+        sketch = evaluation.batch.sketch
+        count = lengths[sketch]
         valid = np.arange(evaluation.features.shape[1]) < count[:, None]
-        stage = torch.from_numpy(stages[structure][valid])
+        stage = torch.from_numpy(stages[sketch][valid])
         batch = KernelBatch(
             torch.from_numpy(evaluation.features[valid]), table.algorithm, stage,
             torch.from_numpy(np.repeat(np.arange(len(count)), count)), torch.from_numpy(np.cumsum(count) - count),

@@ -3,7 +3,7 @@
     python scripts/bench_model.py [--model WEIGHTS.safetensors] [--target h200] [--app harris]
 
 Prints microseconds a kernel, the least of several rounds. The kernels come from random states of a suite app, with
-several structures in each batch, as in a search.
+several sketches in each batch, as in a search.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def main() -> None:
     seed = 0
     while len(recording.queries) < max(SIZES):
         drawn = states.draw(np.random.default_rng(seed))
-        evaluator.evaluate((p.structure, p.params) for p in drawn.pieces)
+        evaluator.evaluate((p.sketch, p.params) for p in drawn.pieces)
         seed += 1
     print(f"{model.name}; microseconds a kernel")
-    print(f"{'kernels':>8}{'structures':>12}{'features':>10}{'analytical':>12}{'learned':>10}")
+    print(f"{'kernels':>8}{'sketches':>12}{'features':>10}{'analytical':>12}{'learned':>10}")
     for size in SIZES:
         models, tables = grouped(recording.queries[-size:])
         kernels: PipelineTables = models[0].tables

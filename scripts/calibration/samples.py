@@ -167,8 +167,8 @@ def counted(featurizer: Featurizer, model: CpuModel, schedule: Schedule) -> Any:
     if view is not featurizer.bound:  # rfactor
         featurizer = Featurizer(view, featurizer.target)
     for kernel in schedule.kernels:
-        structure, tiles = describe_kernel(featurizer.bound, kernel)
-        one = featurizer.model(structure)
+        sketch, tiles = describe_kernel(featurizer.bound, kernel)
+        one = featurizer.model(sketch)
         if one.overflow:
             return None
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)

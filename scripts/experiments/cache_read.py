@@ -55,7 +55,7 @@ def figures(evaluator: KernelEvaluator, state: State, target: Target) -> Figures
     """Return the figures of a complete state."""
     moved = distinct = 0.0
     for piece in state.pieces:
-        model = evaluator.kernel_model(piece.structure)
+        model = evaluator.kernel_model(piece.sketch)
         (rows,) = model.tables.evaluate([model], [np.array([piece.params], np.int64)]).features
         loads, stores, touched = (
             float(rows[:, INDEX[name]].sum() * rows[0, INDEX["num_blocks"]])

@@ -188,7 +188,7 @@ class BeamSearch:
 
     def _passes_exact_checks(self, state: State) -> bool:
         """Whether all kernels of a state pass the exact checks."""
-        return all(self.evaluator.passes_exact_checks(p.structure, p.params) for p in state.pieces if p.structure.spots)
+        return all(self.evaluator.passes_exact_checks(p.sketch, p.params) for p in state.pieces if p.sketch.spots)
 
     def _cost_factor(self, state: State, number: int, seen: Counter[int]) -> int:
         """Return the penalty factor of a state: occurrences of its structure, and more if that is not blessed."""
@@ -218,7 +218,7 @@ class BeamSearch:
         """Pin the decisions of all Funcs except the log2 N most expensive ones (section 4)."""
         cost: dict[str, float] = {name: 0.0 for name in best.levels}
         for piece, seconds in zip(best.pieces, best.costs, strict=True):
-            cost[piece.structure.func] += seconds
+            cost[piece.sketch.func] += seconds
         names = sorted(cost, key=lambda n: (cost[n], n))
         decisions = pinned_decisions(self.expander.enumerator.places, best)
         self.frozen = {name: decisions[name] for name in names[: int(len(names) - math.log2(len(names)))]}

@@ -42,21 +42,21 @@ class BucketTable:
     def requests(self, missing: Sequence[int]) -> list[Kernel]:
         """Return the kernels to evaluate for the options at given positions."""
         if isinstance(self.options, TileOptions):
-            return [(self.options.structure, self.options.tilings[k]) for k in missing]
-        return [(p.structure, p.params) for k in missing for p in self.options[k].added]
+            return [(self.options.sketch, self.options.tilings[k]) for k in missing]
+        return [(p.sketch, p.params) for k in missing for p in self.options[k].added]
 
     def record(self, missing: Sequence[int], evaluator: KernelEvaluator) -> None:
         """Record costs and legality of the options at given positions from their evaluated kernels."""
         if not missing:
             return
         if isinstance(self.options, TileOptions):
-            by_tiling, tilings = evaluator.verdicts(self.options.structure), self.options.tilings
+            by_tiling, tilings = evaluator.verdicts(self.options.sketch), self.options.tilings
             verdicts = [by_tiling[tilings[k]] for k in missing]
             self.cost[missing] = [v.cost for v in verdicts]
             self.legal[missing] = [not v.reason for v in verdicts]
         else:
             for k in missing:
-                verdicts = [evaluator.verdicts(p.structure)[p.params] for p in self.options[k].added]
+                verdicts = [evaluator.verdicts(p.sketch)[p.params] for p in self.options[k].added]
                 self.cost[k] = sum(v.cost for v in verdicts)
                 self.legal[k] = not any(v.reason for v in verdicts)
         # Options that were pruned before they were costed count as evaluated.
@@ -159,9 +159,9 @@ class BucketSampler:
         """Return the table of a list of options; states with the same untiled kernel share it."""
         if not isinstance(options, TileOptions) or len(options) == 1:
             return BucketTable(options)
-        if options.structure not in self._tiles:
-            self._tiles[options.structure] = BucketTable(options)
-        return self._tiles[options.structure]
+        if options.sketch not in self._tiles:
+            self._tiles[options.sketch] = BucketTable(options)
+        return self._tiles[options.sketch]
 
     def accept(
         self, offered: Sequence[tuple[Sequence[Option], Sequence[Kernel]]], depth: int

@@ -89,18 +89,18 @@ class RandomStates:
         cache_reads = CacheReadSearch(self.evaluator, self._enumerator, Retiler(self.evaluator, self._enumerator))
         pieces = []
         for piece in state.pieces:
-            structure, params = piece.structure, piece.params
-            for spot in structure.spots:
+            sketch, params = piece.sketch, piece.params
+            for spot in sketch.spots:
                 if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
                     multiple = int(rng.choice((2, 4, 8)))
                     aligned = TileAlignment(multiple, int(rng.integers(multiple)))
-                    structure = self._enumerator.places.one(with_alignment(structure, spot.func, aligned))
-            sources = cache_reads.sources(structure)
+                    sketch = self._enumerator.places.one(with_alignment(sketch, spot.func, aligned))
+            sources = cache_reads.sources(sketch)
             if sources and rng.random() < VARIED:
-                variants = cache_reads.variants((structure, params), sources[int(rng.integers(len(sources)))])
+                variants = cache_reads.variants((sketch, params), sources[int(rng.integers(len(sources)))])
                 if variants:
-                    structure, params = variants[int(rng.integers(len(variants)))]
-            other = PartialKernel(structure, params, tiled=True)
+                    sketch, params = variants[int(rng.integers(len(variants)))]
+            other = PartialKernel(sketch, params, tiled=True)
             pieces.append(piece if self._illegal(other) else other)
         return replace(state, pieces=tuple(pieces))
 
@@ -138,13 +138,13 @@ class RandomStates:
 
     def _early(self, piece: PartialKernel) -> str:
         """Return the early pruning reason of a kernel, empty if there is none."""
-        key = piece.structure, piece.params
+        key = piece.sketch, piece.params
         if key not in self._reasons:
             self._reasons[key] = self.evaluator.early_reason(*key)
         return self._reasons[key]
 
     def _illegal(self, piece: PartialKernel) -> str:
         """Return the first legality rule that a kernel breaks so far, empty if it breaks none."""
-        kernel, plan = planned_kernel(self.evaluator.kernel_model(piece.structure), np.array(piece.params, np.int64))
+        kernel, plan = planned_kernel(self.evaluator.kernel_model(piece.sketch), np.array(piece.params, np.int64))
         reasons = kernel_violations(self.evaluator.bound, kernel, self.evaluator.target, plan)
         return f"illegal: {reasons[0]}" if reasons else ""

@@ -23,14 +23,14 @@ class PartialKernel:
     """A kernel of a state, shared by all states that contain it; immutable apart from its caches.
 
     Attributes:
-        structure: Its sketch.
+        sketch: Its sketch.
         params: Tile sizes.
         tiled: Whether the tiling of the root is decided.
         layers: Cached structural hashes by depth.
         sources: Cached set of the Funcs that it reads (`OptionEnumerator.replaced_kernels`).
     """
 
-    structure: KernelSketch
+    sketch: KernelSketch
     params: Params
     tiled: bool
     layers: dict[int, int] = field(default_factory=dict, repr=False)
@@ -40,7 +40,7 @@ class PartialKernel:
         """Return the structural hash of the kernel to a depth (see `layer_key`)."""
         key = self.layers.get(depth)
         if key is None:
-            key = self.layers[depth] = hash(layer_key(self, layout(self.structure), depth))
+            key = self.layers[depth] = hash(layer_key(self, layout(self.sketch), depth))
         return key
 
 
@@ -71,7 +71,7 @@ def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[ob
     Depth 0 is the compute locations. Depth 1 adds which loops have more than one iteration, and depth 2 the tiles of
     blocks. Depth 3 adds the threads of the root, depth 4 and more everything.
     """
-    placement, enclosing = _placement(piece.structure)
+    placement, enclosing = _placement(piece.sketch)
     key: tuple[object, ...] = (placement,)
     if depth >= 1:
         key += (enclosing, tuple([n > 1 for n in piece.params]))

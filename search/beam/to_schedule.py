@@ -16,14 +16,14 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 def schedule_of(evaluator: KernelEvaluator, state: State) -> Schedule:
     """Return the schedule of a complete state, with kernels in topological order."""
     pieces = ordered(evaluator, state)
-    kernels = [build_kernel(evaluator.kernel_model(p.structure), np.array(p.params, np.int64)) for p in pieces]
+    kernels = [build_kernel(evaluator.kernel_model(p.sketch), np.array(p.params, np.int64)) for p in pieces]
     return Schedule.for_pipeline(evaluator.bound, kernels)
 
 
 def ordered(evaluator: KernelEvaluator, state: State) -> list[PartialKernel]:
     """Return the kernels of a complete state in the order of its schedule."""
     order = {name: k for k, name in enumerate(evaluator.bound.funcs)}
-    return sorted(state.pieces, key=lambda p: (order[p.structure.func], p.structure.stages[0].number))
+    return sorted(state.pieces, key=lambda p: (order[p.sketch.func], p.sketch.stages[0].number))
 
 
 def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:

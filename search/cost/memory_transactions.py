@@ -12,8 +12,8 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 LOADS, STORES = INDEX["num_global_mem_loads_per_block"], INDEX["num_global_mem_stores_per_block"]
 
 
-def sectors_moved(evaluator: KernelEvaluator, structure: KernelSketch, params: Params) -> float:
+def sectors_moved(evaluator: KernelEvaluator, sketch: KernelSketch, params: Params) -> float:
     """Return the sectors of all requests of a kernel, reloads within a block included."""
-    model = evaluator.kernel_model(structure)
+    model = evaluator.kernel_model(sketch)
     (rows,) = model.tables.evaluate([model], [np.array([params], np.int64)]).features
     return float(rows[0, INDEX["num_blocks"]] * rows[:, [LOADS, STORES]].sum())

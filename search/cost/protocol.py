@@ -31,7 +31,7 @@ class CostModel(Protocol):
         """Name and version, for reports and caches."""
 
     def cost(self, evaluation: BatchEvaluation) -> Floats:
-        """Return the predicted time in seconds, ``float64[M]``, of candidates of several structures.
+        """Return the predicted time in seconds, ``float64[M]``, of candidates of several sketches.
 
         Args:
             evaluation: Features and geometry of the candidates. Its ``features`` are ``float64[M, rows, features]``,

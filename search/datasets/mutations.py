@@ -65,60 +65,58 @@ class Mutator:
     def _mutated_kernel(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
         """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow."""
         try:
-            structure, params = describe_kernel(self.evaluator.bound, kernel)
-            if structure.lanes:
+            sketch, params = describe_kernel(self.evaluator.bound, kernel)
+            if sketch.lanes:
                 return None  # tilings of warp reductions are not enumerated here
-            structure = self._decider.places.one(structure)
+            sketch = self._decider.places.one(sketch)
             if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
-                mutated = self._with_other_memory(structure, params, rng)
+                mutated = self._with_other_memory(sketch, params, rng)
             else:
-                mutated = self._with_other_tiles(structure, params, rng)
+                mutated = self._with_other_tiles(sketch, params, rng)
             return None if mutated is None else self._built(*mutated)
         except AutoschedError:  # a kernel outside of the search space
             return None
 
     def _with_other_tiles(
-        self, structure: KernelSketch, params: Params, rng: np.random.Generator
+        self, sketch: KernelSketch, params: Params, rng: np.random.Generator
     ) -> tuple[KernelSketch, Params] | None:
-        tilings = self._decider.tilings(structure)
+        tilings = self._decider.tilings(sketch)
         if not tilings:
             return None
-        root = self._decider.places.layout(structure).root_serial.stop
-        return structure, (*tilings[int(rng.integers(len(tilings)))][:root], *params[root:])
+        root = self._decider.places.layout(sketch).root_serial.stop
+        return sketch, (*tilings[int(rng.integers(len(tilings)))][:root], *params[root:])
 
     def _with_other_memory(
-        self, structure: KernelSketch, params: Params, rng: np.random.Generator
+        self, sketch: KernelSketch, params: Params, rng: np.random.Generator
     ) -> tuple[KernelSketch, Params] | None:
         """Return a kernel with another tile alignment in shared memory, or with one cache read more or less."""
-        blocks = [s.func for s in structure.spots if s.level is Level.BLOCK]
+        blocks = [s.func for s in sketch.spots if s.level is Level.BLOCK]
         changes = [("align", func) for func in blocks]
         changes += [("drop", func) for func in blocks if cached_source(func) is not None]
-        changes += [("copy", source) for source in self._cache_reads.sources(structure)]
+        changes += [("copy", source) for source in self._cache_reads.sources(sketch)]
         if not changes:
             return None
         change, name = changes[int(rng.integers(len(changes)))]
         if change == "drop":
-            rest = KernelSketch(
-                structure.stages, tuple(s for s in structure.spots if s.func != name), structure.inlined
-            )
-            return rest, self._decider.with_threads(PartialKernel(structure, params, tiled=True), rest, name, ())
-        variants = self._aligned(structure, params, name)
+            rest = KernelSketch(sketch.stages, tuple(s for s in sketch.spots if s.func != name), sketch.inlined)
+            return rest, self._decider.with_threads(PartialKernel(sketch, params, tiled=True), rest, name, ())
+        variants = self._aligned(sketch, params, name)
         if change == "copy":
-            variants = self._cache_reads.variants((structure, params), name)
+            variants = self._cache_reads.variants((sketch, params), name)
         return variants[int(rng.integers(len(variants)))] if variants else None
 
-    def _aligned(self, structure: KernelSketch, params: Params, func: str) -> list[tuple[KernelSketch, Params]]:
+    def _aligned(self, sketch: KernelSketch, params: Params, func: str) -> list[tuple[KernelSketch, Params]]:
         """Return a kernel with each other useful alignment of a fused producer."""
-        spot = structure.spot(func)
+        spot = sketch.spot(func)
         if spot is None:
             return []
-        others = {None, *alignments(self.evaluator.kernel_model(structure), func)} - {spot.aligned}
+        others = {None, *alignments(self.evaluator.kernel_model(sketch), func)} - {spot.aligned}
         ordered = sorted(others, key=repr)
-        return [(self._decider.places.one(with_alignment(structure, func, a)), params) for a in ordered]
+        return [(self._decider.places.one(with_alignment(sketch, func, a)), params) for a in ordered]
 
-    def _built(self, structure: KernelSketch, params: Params) -> Kernel:
+    def _built(self, sketch: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of a sketch; fused producers have at most as many threads as points."""
-        model = self.evaluator.kernel_model(structure)
+        model = self.evaluator.kernel_model(sketch)
         row = np.array([params], np.int64)
         extents = model.member_extents(row) if model.layout.members else {}
         for func, where in model.layout.members:

@@ -31,19 +31,19 @@ class CrossRewriteCache(Generic[Value]):
             for name, func in bound.funcs.items()
         }
 
-    def shared(self, structure: KernelSketch, func_ids: dict[str, int], default: Value) -> Value:
+    def shared(self, sketch: KernelSketch, func_ids: dict[str, int], default: Value) -> Value:
         """Return the cached value of a kernel.
 
         Args:
-            structure: The kernel.
+            sketch: The kernel.
             func_ids: Ids of its pipeline's Funcs, from `func_ids`.
             default: Value to cache if there is none.
         """
-        inside = {s.func for s in structure.stages} | {s.func for s in structure.spots} | structure.inlined
+        inside = {s.func for s in sketch.stages} | {s.func for s in sketch.spots} | sketch.inlined
         if not inside <= func_ids.keys():  # cache reads have no ids
             return default
         in_order = tuple(number for name, number in func_ids.items() if name in inside)
-        return self._values.setdefault((structure, in_order), default)
+        return self._values.setdefault((sketch, in_order), default)
 
 
 def _func_key(bound: BoundPipeline, func: BoundFunc) -> Hashable:

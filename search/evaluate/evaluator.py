@@ -54,11 +54,11 @@ class _VerdictCache(dict[KernelSketch, Verdicts]):
         self._shared_cache = shared_cache
         self._func_ids = {} if shared_cache is None else shared_cache.func_ids(bound)
 
-    def __missing__(self, structure: KernelSketch) -> Verdicts:
+    def __missing__(self, sketch: KernelSketch) -> Verdicts:
         verdicts: Verdicts = {}
         if self._shared_cache is not None:
-            verdicts = self._shared_cache.shared(structure, self._func_ids, verdicts)
-        self[structure] = verdicts
+            verdicts = self._shared_cache.shared(sketch, self._func_ids, verdicts)
+        self[sketch] = verdicts
         return verdicts
 
 
@@ -103,25 +103,25 @@ class KernelEvaluator:
         read = features_read(self.model)
         self._wanted = None if read is None else read | PRUNED_BY
 
-    def kernel_model(self, structure: KernelSketch) -> SketchFeaturizer:
+    def kernel_model(self, sketch: KernelSketch) -> SketchFeaturizer:
         """Return the featurizer of a sketch."""
-        return self.featurizer.model(structure)
+        return self.featurizer.model(sketch)
 
-    def known(self, structure: KernelSketch, params: Params) -> KernelVerdict:
+    def known(self, sketch: KernelSketch, params: Params) -> KernelVerdict:
         """Return the verdict on an evaluated kernel; a kernel pruned without a cost is costed first."""
-        verdict = self._verdicts[structure][params]
+        verdict = self._verdicts[sketch][params]
         if math.isnan(verdict.cost):
-            self.evaluate([(structure, params)])
-            verdict = self._verdicts[structure][params]
+            self.evaluate([(sketch, params)])
+            verdict = self._verdicts[sketch][params]
         return verdict
 
-    def verdicts(self, structure: KernelSketch) -> Mapping[Params, KernelVerdict]:
+    def verdicts(self, sketch: KernelSketch) -> Mapping[Params, KernelVerdict]:
         """Return the verdicts on all evaluated kernels of a sketch; those pruned before they were costed cost NaN."""
-        return self._verdicts[structure]
+        return self._verdicts[sketch]
 
-    def may_keep(self, structure: KernelSketch, params: Params) -> bool:
+    def may_keep(self, sketch: KernelSketch, params: Params) -> bool:
         """Return whether a kernel without an alternative is kept: legal, or at root alone, where it is merely slow."""
-        return not (structure.spots or structure.inlined) or not self._verdicts[structure][params].reason
+        return not (sketch.spots or sketch.inlined) or not self._verdicts[sketch][params].reason
 
     def evaluate(self, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         """Evaluate kernels in batches and cache their verdicts.
@@ -133,21 +133,21 @@ class KernelEvaluator:
         fresh: dict[KernelSketch, dict[Params, None]] = {}
         last: KernelSketch | None = None
         verdicts: Verdicts = {}
-        for structure, params in wanted:
+        for sketch, params in wanted:
             self.counts.requested += 1
-            if structure is not last:  # kernels of one sketch are mostly consecutive
-                last, verdicts = structure, self._verdicts[structure]
+            if sketch is not last:  # kernels of one sketch are mostly consecutive
+                last, verdicts = sketch, self._verdicts[sketch]
             if params not in verdicts or (not prune and math.isnan(verdicts[params].cost)):
-                fresh.setdefault(structure, {})[params] = None
+                fresh.setdefault(sketch, {})[params] = None
         models: list[SketchFeaturizer] = []
         tables: list[list[Params]] = []
         space = MAX_BATCH
-        for structure, new in fresh.items():
-            model = self.kernel_model(structure)
+        for sketch, new in fresh.items():
+            model = self.kernel_model(sketch)
             rows = list(new)
-            self.counts.kernels += sum(r not in self._verdicts[structure] for r in rows)
+            self.counts.kernels += sum(r not in self._verdicts[sketch] for r in rows)
             if model.overflow:
-                self._verdicts[structure].update(dict.fromkeys(rows, TOO_MANY_READS))
+                self._verdicts[sketch].update(dict.fromkeys(rows, TOO_MANY_READS))
                 continue
             while rows:
                 models.append(model)
@@ -160,9 +160,9 @@ class KernelEvaluator:
         if models:
             self._evaluate(models, tables, prune)
 
-    def early_reason(self, structure: KernelSketch, params: Params) -> str:
+    def early_reason(self, sketch: KernelSketch, params: Params) -> str:
         """Return the reason why an early rule prunes a kernel, empty if none does; the kernel is not costed."""
-        model = self.kernel_model(structure)
+        model = self.kernel_model(sketch)
         if model.overflow:
             return TOO_MANY_READS.reason
         layout = model.tables.lay_out([model], [np.array([params], np.int64)])
@@ -201,25 +201,25 @@ class KernelEvaluator:
         self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], costs: Floats, codes: Ints
     ) -> None:
         """Cache costs and reasons of the kernels of several sketches, given in their order."""
-        kernels = [(self._verdicts[m.structure], row) for m, rows in zip(models, tables, strict=True) for row in rows]
+        kernels = [(self._verdicts[m.sketch], row) for m, rows in zip(models, tables, strict=True) for row in rows]
         for (verdicts, row), cost, code in zip(kernels, costs.tolist(), codes.tolist(), strict=True):
             if code and row not in verdicts:
                 self.counts.pruned[REASONS[code]] += 1
             verdicts[row] = KernelVerdict(cost, REASONS[code])
 
-    def passes_exact_checks(self, structure: KernelSketch, params: Params) -> bool:
+    def passes_exact_checks(self, sketch: KernelSketch, params: Params) -> bool:
         """Return whether an evaluated kernel passes the exact checks, which are too expensive for every candidate."""
-        func = self.dynamic_reads.get(structure)
+        func = self.dynamic_reads.get(sketch)
         if func is None:
             return True
-        verdict = self._verdicts[structure][params]
+        verdict = self._verdicts[sketch][params]
         if verdict.reason:
             return False
         started = time.perf_counter()
-        reason = self._dynamic_index_reason(self.kernel_model(structure), func, params)
+        reason = self._dynamic_index_reason(self.kernel_model(sketch), func, params)
         if reason:
             self.counts.pruned[reason] += 1
-            self._verdicts[structure][params] = KernelVerdict(verdict.cost, reason)
+            self._verdicts[sketch][params] = KernelVerdict(verdict.cost, reason)
         self.counts.seconds["pruning"] += time.perf_counter() - started
         return not reason
 
@@ -229,7 +229,7 @@ class KernelEvaluator:
         The result depends on the Funcs between producer and root, on the points of a thread, and on tile sizes modulo
         `ALIGNMENT`. It is cached by these.
         """
-        s, layout = model.structure, model.layout
+        s, layout = model.sketch, model.layout
         inside = frozenset(p.func for p in s.spots) | s.inlined
         between = self.featurizer.tables.demands.funcs_between(func, inside) | {func}
         part = KernelSketch(s.stages, tuple(p for p in s.spots if p.func in between), s.inlined & between)

@@ -60,7 +60,7 @@ def early_reasons(candidates: CandidateLayout | BatchEvaluation, s: SearchSettin
         _unrolled_loads(candidates) > MAX_UNROLLED_LOADS,
         ~fits,
         ~short,
-        np.array([(p.calls >= s.max_inlined_calls).any() for p in candidates.batch.plans])[candidates.batch.structure],
+        np.array([(p.calls >= s.max_inlined_calls).any() for p in candidates.batch.plans])[candidates.batch.sketch],
     )
     return _first_of(bad, 1)
 
@@ -118,7 +118,7 @@ def _work(candidates: BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]
     needed = np.maximum(features[:, :, INDEX["points_computed_minimum"]], 1)
     recomputed = (features[:, :, INDEX["points_computed_total"]] / needed > s.max_recompute).any(axis=1)
     idle = features[:, :, INDEX["idle_lane_wastage"]].max(axis=1) > s.max_idle_lanes
-    items = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.structure)
+    items = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.sketch)
     if len(items.flat):
         trivial = np.concatenate([p.inlined for p in batch.plans])[items.flat, 3] > 0
         row = batch.nests.count[items.candidate] + np.arange(len(items.flat)) - items.start[items.candidate]

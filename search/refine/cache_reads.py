@@ -52,11 +52,11 @@ class CacheReadSearch:
             state: A complete state.
             most: Limit of the predicted time, as a multiple of that without any cache read.
         """
-        uses = Counter(name for p in state.pieces for name in p.structure.inlined)
+        uses = Counter(name for p in state.pieces for name in p.sketch.inlined)
         once = frozenset(name for name, count in uses.items() if count == 1)
         pieces = tuple(self.kernel_with_cache_reads(p, most, once) for p in state.pieces)
-        costs = tuple(self.evaluator.known(p.structure, p.params).cost for p in pieces)
-        spots = (s for p in pieces for s in p.structure.spots if cached_source(s.func) is None)
+        costs = tuple(self.evaluator.known(p.sketch, p.params).cost for p in pieces)
+        spots = (s for p in pieces for s in p.sketch.spots if cached_source(s.func) is None)
         levels = {**state.levels, **{s.func: s.level for s in spots}}
         return State(pieces, costs, levels, sum(costs), state.steps)
 
@@ -70,16 +70,16 @@ class CacheReadSearch:
             most: Limit of the predicted time, see `with_cache_reads`.
             once: Funcs inlined into a single kernel, which can be stored in place of their source.
         """
-        best: Kernel = piece.structure, piece.params
+        best: Kernel = piece.sketch, piece.params
         limit = most * self.evaluator.known(*best).cost
-        for source in self.sources(piece.structure):
-            for name, structure in self._alternatives(best[0], source, once):
-                start = self._cheapest(self._at_block(best, structure, name), PROMISING * limit)
+        for source in self.sources(piece.sketch):
+            for name, sketch in self._alternatives(best[0], source, once):
+                start = self._cheapest(self._at_block(best, sketch, name), PROMISING * limit)
                 if start is not None:
                     retiled = run_search(self.evaluator, self.retiler.descend(*start, vectors=True, far=True))
                     if self._is_gain(retiled, best, limit):
                         best = retiled
-        return piece if best == (piece.structure, piece.params) else PartialKernel(*best, tiled=True)
+        return piece if best == (piece.sketch, piece.params) else PartialKernel(*best, tiled=True)
 
     def _is_gain(self, kernel: Kernel, without: Kernel, limit: float) -> bool:
         """Whether a cache read makes a kernel faster, or saves a larger share of transactions than it costs time."""
@@ -89,27 +89,25 @@ class CacheReadSearch:
         moved, moved_before = (sectors_moved(self.evaluator, *k) for k in (kernel, without))
         return moved * cost < moved_before * before
 
-    def _alternatives(
-        self, structure: KernelSketch, source: str, once: frozenset[str]
-    ) -> list[tuple[str, KernelSketch]]:
+    def _alternatives(self, sketch: KernelSketch, source: str, once: frozenset[str]) -> list[tuple[str, KernelSketch]]:
         """Return the Funcs to store in shared memory for a source, each with the kernel without it.
 
         These are the cache read, and the inlined Funcs of ``once`` that read the source and no Func of the kernel.
         """
-        alternatives = [(cache_name(source), structure)]
-        inside = self.enumerator.places.inside(structure)
-        for name in sorted(structure.inlined & once):
+        alternatives = [(cache_name(source), sketch)]
+        inside = self.enumerator.places.inside(sketch)
+        for name in sorted(sketch.inlined & once):
             func = self.enumerator.bound.funcs[name]
             read = frozenset[str]().union(*(s.sources for s in func.stages))
             if source in read and not read & inside and inside.issuperset(func.consumers):
-                without = KernelSketch(structure.stages, structure.spots, structure.inlined - {name})
+                without = KernelSketch(sketch.stages, sketch.spots, sketch.inlined - {name})
                 alternatives.append((name, without))
         return alternatives
 
-    def sources(self, structure: KernelSketch) -> list[str]:
+    def sources(self, sketch: KernelSketch) -> list[str]:
         """Return the arrays in global memory of which a point reads several elements, the most loaded first."""
-        model = self.evaluator.kernel_model(structure)
-        inside = {structure.func, *(s.func for s in structure.spots)}
+        model = self.evaluator.kernel_model(sketch)
+        inside = {sketch.func, *(s.func for s in sketch.spots)}
         reads: dict[str, int] = {}
         for stage in model.rows:
             for group in model.accesses_of(stage).loads:
@@ -122,20 +120,20 @@ class CacheReadSearch:
         """Return a kernel with a cache read of a source, for all thread counts and tile alignments."""
         return self._at_block(kernel, kernel[0], cache_name(source))
 
-    def _at_block(self, kernel: Kernel, structure: KernelSketch, name: str) -> list[Kernel]:
+    def _at_block(self, kernel: Kernel, sketch: KernelSketch, name: str) -> list[Kernel]:
         """Return a kernel with one more fused producer at BLOCK, for all thread counts and tile alignments.
 
         Args:
             kernel: The kernel.
-            structure: Its sketch without the producer.
+            sketch: Its sketch without the producer.
             name: The producer.
         """
         source = cached_source(name)
-        copied = structure.staged if source is None else structure.staged | {source}
+        copied = sketch.staged if source is None else sketch.staged | {source}
         order = list(insert_cache_reads(self.enumerator.bound, copied).funcs)
-        spots = (*structure.spots, ComputeLocation(name, Level.BLOCK, structure.stages[0]))
+        spots = (*sketch.spots, ComputeLocation(name, Level.BLOCK, sketch.stages[0]))
         plain = KernelSketch(
-            structure.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), structure.inlined
+            sketch.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), sketch.inlined
         )  # fmt: skip
         kernels: list[Kernel] = []
         for aligned in (None, *alignments(self.evaluator.kernel_model(plain), name)):
@@ -147,8 +145,8 @@ class CacheReadSearch:
                 kernels.append((other, self._with_threads(kernel, other, name, threads)))
         return kernels
 
-    def _with_threads(self, kernel: Kernel, structure: KernelSketch, name: str, threads: Params) -> Params:
-        return self.enumerator.with_threads(PartialKernel(*kernel, tiled=True), structure, name, threads)
+    def _with_threads(self, kernel: Kernel, sketch: KernelSketch, name: str, threads: Params) -> Params:
+        return self.enumerator.with_threads(PartialKernel(*kernel, tiled=True), sketch, name, threads)
 
     def _cheapest(self, variants: list[Kernel], most: float) -> Kernel | None:
         """Return the cheapest legal kernel below a cost; None if there is none."""

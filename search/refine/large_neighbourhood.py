@@ -124,13 +124,13 @@ class Refinement:
         levels: dict[str, Level] = {}
         pieces = []
         for kernel in schedule.kernels:
-            structure, params = describe_kernel(evaluator.bound, kernel)
-            pieces.append(PartialKernel(self.expander.enumerator.places.one(structure), params, tiled=True))
-            levels |= dict.fromkeys(structure.inlined, Level.INLINE)
-            levels |= {spot.func: spot.level for spot in structure.spots}
-            levels[structure.func] = Level.ROOT
-        evaluator.evaluate((p.structure, p.params) for p in pieces)
-        costs = tuple(evaluator.known(p.structure, p.params).cost for p in pieces)
+            sketch, params = describe_kernel(evaluator.bound, kernel)
+            pieces.append(PartialKernel(self.expander.enumerator.places.one(sketch), params, tiled=True))
+            levels |= dict.fromkeys(sketch.inlined, Level.INLINE)
+            levels |= {spot.func: spot.level for spot in sketch.spots}
+            levels[sketch.func] = Level.ROOT
+        evaluator.evaluate((p.sketch, p.params) for p in pieces)
+        costs = tuple(evaluator.known(p.sketch, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), 0)
 
     def _best_neighbour(self, state: State, neighbourhood: frozenset[str]) -> State | None:
@@ -150,7 +150,7 @@ class Refinement:
     def _key(self, state: State, neighbourhood: frozenset[str]) -> tuple[object, ...]:
         """Return the memo key of a neighbourhood: its Funcs and the kernels that it affects."""
         open_ = (state.pieces[k] for k in affected_kernels(self.expander.enumerator.places, state, neighbourhood))
-        return neighbourhood, frozenset((p.structure, p.params) for p in open_)
+        return neighbourhood, frozenset((p.sketch, p.params) for p in open_)
 
     def _is_legal(self, state: State) -> bool:
         evaluator = self._evaluator

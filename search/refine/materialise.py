@@ -59,8 +59,8 @@ class MaterialiseSearch:
             if pair is None:
                 continue
             producer, reader = pair
-            now = sum(evaluator.known(p.structure, p.params).cost for p in pair)
-            if evaluator.known(producer.structure, producer.params).cost < LEAST_SHARE * state.cost:
+            now = sum(evaluator.known(p.sketch, p.params).cost for p in pair)
+            if evaluator.known(producer.sketch, producer.params).cost < LEAST_SHARE * state.cost:
                 continue
             fused = self._fused_kernel(producer, reader, now)
             if fused is not None:
@@ -69,7 +69,7 @@ class MaterialiseSearch:
                 levels[name] = Level.BLOCK
         if len(pieces) == len(state.pieces):
             return state
-        costs = tuple(evaluator.known(p.structure, p.params).cost for p in pieces)
+        costs = tuple(evaluator.known(p.sketch, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), state.steps)
 
     def _candidate(self, pieces: list[PartialKernel], name: str) -> tuple[PartialKernel, PartialKernel] | None:
@@ -79,7 +79,7 @@ class MaterialiseSearch:
         """
         enumerator = self.retiler.enumerator
         func = enumerator.bound.funcs[name]
-        producers = [p for p in pieces if p.structure.func == name]
+        producers = [p for p in pieces if p.sketch.func == name]
         if (
             len(producers) != 1
             or not func.is_pure
@@ -88,48 +88,48 @@ class MaterialiseSearch:
         ):
             return None
         order = list(enumerator.bound.funcs)
-        readers = sorted(self._readers(pieces, name), key=lambda p: order.index(p.structure.func))
+        readers = sorted(self._readers(pieces, name), key=lambda p: order.index(p.sketch.func))
         if len(readers) + func.is_output < 2 or not readers:
             return None
-        plain = all(cached_source(s.func) is not None for s in producers[0].structure.spots)  # cache reads are dropped
-        materialises = any(s.stored for s in readers[0].structure.spots)
+        plain = all(cached_source(s.func) is not None for s in producers[0].sketch.spots)  # cache reads are dropped
+        materialises = any(s.stored for s in readers[0].sketch.spots)
         return (producers[0], readers[0]) if plain and not materialises else None
 
     def _readers(self, pieces: list[PartialKernel], name: str) -> Iterator[PartialKernel]:
         """Return the kernels that read a Func from global memory."""
         places = self.retiler.enumerator.places
-        return (p for p in pieces if name in places.reads(p.structure) and name not in places.inside(p.structure))
+        return (p for p in pieces if name in places.reads(p.sketch) and name not in places.inside(p.sketch))
 
     def _fused_kernel(self, producer: PartialKernel, reader: PartialKernel, now: float) -> PartialKernel | None:
         """Return the kernel that replaces producer and reader; None unless it is faster than their ``now`` seconds."""
         evaluator, enumerator = self.retiler.evaluator, self.retiler.enumerator
-        structure = enumerator.places.one(self._with_materialised(reader.structure, producer.structure))
+        sketch = enumerator.places.one(self._with_materialised(reader.sketch, producer.sketch))
         rough = [
-            *tiled_steps(evaluator, enumerator, structure)[:MOST_REFINED],
-            *self._reader_tilings(structure, reader, producer),
+            *tiled_steps(evaluator, enumerator, sketch)[:MOST_REFINED],
+            *self._reader_tilings(sketch, reader, producer),
         ]
-        promising = [p for p in rough if evaluator.known(structure, p).cost < PROMISING * now]
-        searches = [self.retiler.descend(structure, p, vectors=True, far=True) for p in promising]
+        promising = [p for p in rough if evaluator.known(sketch, p).cost < PROMISING * now]
+        searches = [self.retiler.descend(sketch, p, vectors=True, far=True) for p in promising]
         legal = [k for k in run_batched(evaluator, searches) if self.retiler.is_legal(*k)]
         if not legal:
             return None
         cheapest = min(legal, key=lambda k: rounded_cost(evaluator.known(*k).cost))
         best = self.cache_reads.kernel_with_cache_reads(PartialKernel(*cheapest, tiled=True))
-        return best if evaluator.known(best.structure, best.params).cost < (1 - LEAST_GAIN) * now else None
+        return best if evaluator.known(best.sketch, best.params).cost < (1 - LEAST_GAIN) * now else None
 
-    def _reader_tilings(self, structure: KernelSketch, reader: PartialKernel, producer: PartialKernel) -> list[Params]:
+    def _reader_tilings(self, sketch: KernelSketch, reader: PartialKernel, producer: PartialKernel) -> list[Params]:
         """Return the reader's tiling with the producer's fastest legal thread counts, if there are any."""
-        evaluator, enumerator, name = self.retiler.evaluator, self.retiler.enumerator, producer.structure.func
+        evaluator, enumerator, name = self.retiler.evaluator, self.retiler.enumerator, producer.sketch.func
         ones = (1,) * len(evaluator.bound.funcs[name].dims)
-        one = enumerator.with_threads(reader, structure, name, ones)
-        extents = evaluator.kernel_model(structure).member_extents(np.array([one], np.int64))[name][0].tolist()
+        one = enumerator.with_threads(reader, sketch, name, ones)
+        extents = evaluator.kernel_model(sketch).member_extents(np.array([one], np.int64))[name][0].tolist()
         tried = [
-            enumerator.with_threads(reader, structure, name, threads)
+            enumerator.with_threads(reader, sketch, name, threads)
             for threads in enumerator.member_tilings(name, extents)
         ]
-        evaluator.evaluate((structure, p) for p in tried)
-        legal = [p for p in tried if not evaluator.known(structure, p).reason]
-        return sorted(legal, key=lambda p: rounded_cost(evaluator.known(structure, p).cost))[:1]
+        evaluator.evaluate((sketch, p) for p in tried)
+        legal = [p for p in tried if not evaluator.known(sketch, p).reason]
+        return sorted(legal, key=lambda p: rounded_cost(evaluator.known(sketch, p).cost))[:1]
 
     def _with_materialised(self, reader: KernelSketch, producer: KernelSketch) -> KernelSketch:
         """Return the reader with the producer fused and materialised, in place of a cache read or global loads."""

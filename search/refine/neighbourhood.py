@@ -27,7 +27,7 @@ def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[frozenset[str
     """Yield each Func with its direct consumers and producers, those in the costliest kernels first."""
     cost = dict.fromkeys(bound.funcs, 0.0)
     for piece, seconds in zip(state.pieces, state.costs, strict=True):
-        for name in computed_in(piece.structure):
+        for name in computed_in(piece.sketch):
             cost[name] += seconds
     order = {name: k for k, name in enumerate(bound.funcs)}
     producers: dict[str, set[str]] = {name: set() for name in bound.funcs}
@@ -43,10 +43,10 @@ def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[frozenset[str
         yield frozenset([name, *sorted(near, key=rank)[: MOST_FREE - 1]])
 
 
-def computed_in(structure: KernelSketch) -> frozenset[str]:
+def computed_in(sketch: KernelSketch) -> frozenset[str]:
     """Return the Funcs that a kernel computes, cache reads excluded."""
-    fused = (s.func for s in structure.spots if cached_source(s.func) is None)
-    return structure.inlined.union([structure.func], fused)
+    fused = (s.func for s in sketch.spots if cached_source(s.func) is None)
+    return sketch.inlined.union([sketch.func], fused)
 
 
 def affected_kernels(places: ComputeLocations, state: State, neighbourhood: frozenset[str]) -> list[int]:
@@ -54,9 +54,9 @@ def affected_kernels(places: ComputeLocations, state: State, neighbourhood: froz
 
     All kernels of one root Func count as one.
     """
-    structures = [p.structure for p in state.pieces]
-    roots = {s.func for s in structures if neighbourhood & (computed_in(s) | places.reads(s))}
-    return [k for k, s in enumerate(structures) if s.func in roots]
+    sketches = [p.sketch for p in state.pieces]
+    roots = {s.func for s in sketches if neighbourhood & (computed_in(s) | places.reads(s))}
+    return [k for k, s in enumerate(sketches) if s.func in roots]
 
 
 @dataclass
@@ -88,10 +88,10 @@ class NeighbourhoodSearch:
         state, places = self.state, self.expander.enumerator.places
         open_ = set(affected_kernels(places, state, self.neighbourhood))
         pieces = state.pieces
-        computed = frozenset[str]().union(*(computed_in(pieces[k].structure) for k in open_))
+        computed = frozenset[str]().union(*(computed_in(pieces[k].sketch) for k in open_))
         self.undecided = computed - places.inlined_before
         self._pinned = pinned_decisions(places, state)
-        self._accepted = {(p.structure, p.params) for p in pieces}
+        self._accepted = {(p.sketch, p.params) for p in pieces}
         kept = [k for k in range(len(pieces)) if k not in open_]
         costs = tuple(state.costs[k] for k in kept)
         levels = {name: level for name, level in state.levels.items() if name not in self.undecided}
@@ -146,15 +146,15 @@ class NeighbourhoodSearch:
     def _costed(self, states: list[State]) -> list[State]:
         """Return states with all kernels costed; states with a pruned kernel are dropped."""
         evaluator = self.expander.evaluator
-        fresh = ((p.structure, p.params) for s in states if math.isnan(s.cost) for p in s.pieces)
+        fresh = ((p.sketch, p.params) for s in states if math.isnan(s.cost) for p in s.pieces)
         evaluator.evaluate(fresh, prune=True)
         costed: list[State] = []
         for state in states:
             if math.isnan(state.cost):
-                pruned = (p for p in state.pieces if p.tiled and evaluator.verdicts(p.structure)[p.params].reason)
-                if any((p.structure, p.params) not in self._accepted for p in pruned):
+                pruned = (p for p in state.pieces if p.tiled and evaluator.verdicts(p.sketch)[p.params].reason)
+                if any((p.sketch, p.params) not in self._accepted for p in pruned):
                     continue
-                costs = tuple(evaluator.known(p.structure, p.params).cost for p in state.pieces)
+                costs = tuple(evaluator.known(p.sketch, p.params).cost for p in state.pieces)
                 state = replace(state, costs=costs, cost=sum(costs))
             costed.append(state)
         return costed
@@ -163,7 +163,7 @@ class NeighbourhoodSearch:
         """Return the cheapest states of the beam that pass the expensive checks."""
         chosen: list[State] = []
         for state in sorted(self._costed(self._beam), key=lambda s: rounded_cost(s.cost)):
-            fresh = ((p.structure, p.params) for p in state.pieces if p.tiled)
+            fresh = ((p.sketch, p.params) for p in state.pieces if p.tiled)
             if all(f in self._accepted or self.expander.evaluator.passes_exact_checks(*f) for f in fresh):
                 chosen.append(state)
                 if len(chosen) == count:
@@ -172,4 +172,4 @@ class NeighbourhoodSearch:
 
 
 def _kernels(state: State | None) -> frozenset[tuple[KernelSketch, Params]] | None:
-    return None if state is None else frozenset((p.structure, p.params) for p in state.pieces)
+    return None if state is None else frozenset((p.sketch, p.params) for p in state.pieces)

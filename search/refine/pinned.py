@@ -36,7 +36,7 @@ def pinned_decisions(places: ComputeLocations, state: State) -> dict[str, Pinned
     roots: dict[str, dict[int, Params]] = {}
     decisions: dict[str, PinnedDecision] = {}
     for piece in state.pieces:
-        s, layout = piece.structure, places.layout(piece.structure)
+        s, layout = piece.sketch, places.layout(piece.sketch)
         roots.setdefault(s.func, {})[s.stages[0].number] = piece.params[: layout.root_serial.stop]
         for spot in s.spots:
             threads = (piece.params[layout.threads_of(spot.func)],) if spot.level is Level.BLOCK else ()
@@ -65,7 +65,7 @@ def pinned_options(
         return near
     if pinned.spot is not None:
         location = pinned.spot._replace(aligned=None)
-        near = [o for o in near if o.added[0].structure.spot(decision.func) == location]
+        near = [o for o in near if o.added[0].sketch.spot(decision.func) == location]
     if near and pinned.spot is not None and pinned.spot.aligned is not None:
         return [_aligned(enumerator, near[0], pinned)]
     if pinned.tilings:
@@ -78,17 +78,17 @@ def _aligned(enumerator: OptionEnumerator, option: Option, pinned: PinnedDecisio
     """Return an option at BLOCK with the pinned tile alignment and threads."""
     assert pinned.spot is not None
     (piece,) = option.added
-    structure = enumerator.places.one(with_alignment(piece.structure, option.func, pinned.spot.aligned))
-    where = enumerator.places.layout(structure).threads_of(option.func)
+    sketch = enumerator.places.one(with_alignment(piece.sketch, option.func, pinned.spot.aligned))
+    where = enumerator.places.layout(sketch).threads_of(option.func)
     params = (*piece.params[: where.start], *pinned.tilings[0], *piece.params[where.stop :])
-    return option._replace(added=(PartialKernel(structure, params, tiled=True),))
+    return option._replace(added=(PartialKernel(sketch, params, tiled=True),))
 
 
 def _tiles(places: ComputeLocations, option: Option) -> Params:
     """Return the tile sizes of an option's Func."""
     for piece in option.added:
-        layout = places.layout(piece.structure)
-        if piece.structure.func == option.func and option.level is Level.ROOT:
+        layout = places.layout(piece.sketch)
+        if piece.sketch.func == option.func and option.level is Level.ROOT:
             return piece.params[: layout.root_serial.stop]
         if option.level is Level.BLOCK:
             return piece.params[layout.threads_of(option.func)]

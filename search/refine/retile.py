@@ -51,7 +51,7 @@ class Retiler:
 
     def all_retiled(self, states: Sequence[State]) -> list[State]:
         """Return complete states with retiled kernels; the searches of all kernels share evaluation batches."""
-        kernels = dict.fromkeys((p.structure, p.params) for state in states for p in state.pieces)
+        kernels = dict.fromkeys((p.sketch, p.params) for state in states for p in state.pieces)
         fresh = [k for k in kernels if k not in self._best]
         for kernel, best in zip(fresh, run_batched(self.evaluator, [self.descend(*k) for k in fresh]), strict=True):
             self._best[kernel] = self._best[best] = best
@@ -59,26 +59,26 @@ class Retiler:
 
     def _with_best(self, state: State) -> State:
         """Return a state with the cached best tile sizes of its kernels."""
-        best = [self._best[p.structure, p.params] for p in state.pieces]
+        best = [self._best[p.sketch, p.params] for p in state.pieces]
         pieces = tuple(
-            p if kernel == (p.structure, p.params) else PartialKernel(*kernel, tiled=True)
+            p if kernel == (p.sketch, p.params) else PartialKernel(*kernel, tiled=True)
             for p, kernel in zip(state.pieces, best, strict=True)
         )
         costs = tuple(self.evaluator.known(*kernel).cost for kernel in best)
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
     def descend(
-        self, structure: KernelSketch, params: Params, *, vectors: bool = False, far: bool = False
+        self, sketch: KernelSketch, params: Params, *, vectors: bool = False, far: bool = False
     ) -> EvaluationCoroutine[Kernel]:
         """Return a locally optimal kernel: no small change of the root's tile or of one fused producer is cheaper.
 
         Args:
-            structure: The kernel.
+            sketch: The kernel.
             params: Tile sizes to start from.
             vectors: Whether fused producers also try one thread per vector of a row.
             far: Whether all tiles of the root are tried, for tile sizes that were chosen for another kernel.
         """
-        start = structure, params
+        start = sketch, params
         best = yield from self._descent(start, vectors=vectors, far=far)
         if best == start or self.is_legal(*best):
             return best
@@ -112,35 +112,35 @@ class Retiler:
         cheaper.sort(key=lambda entry: (entry[0], entry[1][1]))
         return next((v for _, v in cheaper if self.is_legal(*v)), now)
 
-    def is_legal(self, structure: KernelSketch, params: Params) -> bool:
+    def is_legal(self, sketch: KernelSketch, params: Params) -> bool:
         """Return whether a kernel passes all legality checks, the expensive ones included."""
         if self.legality is not None:
-            return self.legality(structure, params)
-        kernel = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
+            return self.legality(sketch, params)
+        kernel = build_kernel(self.evaluator.kernel_model(sketch), np.array(params, np.int64))
         return not kernel_violations(self.evaluator.bound, kernel, self.evaluator.target)
 
-    def _root_variants(self, structure: KernelSketch, params: Params, layout: TileColumns, far: bool) -> list[Kernel]:
+    def _root_variants(self, sketch: KernelSketch, params: Params, layout: TileColumns, far: bool) -> list[Kernel]:
         """Return the kernel with tiles of the root near the current one, or with all tiles if ``far`` or none is near.
 
         Fused producers keep their threads, as far as their regions allow.
         """
         width = layout.root_serial.stop
-        tilings = self.enumerator.tilings(structure)
+        tilings = self.enumerator.tilings(sketch)
         tried = np.array([t[:width] for t in tilings], np.int64).reshape(len(tilings), width)
         near = (tried != np.array(params[:width], np.int64)).sum(axis=1) <= SIZES_AT_ONCE
         chosen = tried if far or not near.any() else tried[near]
         rows = np.concatenate([chosen, np.tile(np.array(params[width:], np.int64), (len(chosen), 1))], axis=1)
-        extents = self.evaluator.kernel_model(structure).member_extents(rows) if layout.members else {}
+        extents = self.evaluator.kernel_model(sketch).member_extents(rows) if layout.members else {}
         for func, where in layout.members:
             rows[:, where] = np.minimum(rows[:, where], extents[func])
-        return [(structure, tuple(r)) for r in rows.tolist()]
+        return [(sketch, tuple(r)) for r in rows.tolist()]
 
     def _member_variants(
-        self, structure: KernelSketch, func: str, where: slice, params: Params, vectors: bool
+        self, sketch: KernelSketch, func: str, where: slice, params: Params, vectors: bool
     ) -> list[Kernel]:
         """Return the kernel with all thread counts and tile alignments of a fused producer."""
         variants: list[Kernel] = []
-        aligned = self._alignments(structure, func)
+        aligned = self._alignments(sketch, func)
         for variant in aligned:
             extents = self.evaluator.kernel_model(variant).member_extents(np.array([params], np.int64))
             whole = vectors and len(aligned) > 1  # the producer loads whole vectors with some alignment
@@ -148,11 +148,11 @@ class Retiler:
             variants += [(variant, (*params[: where.start], *t, *params[where.stop :])) for t in tilings]
         return variants
 
-    def _alignments(self, structure: KernelSketch, func: str) -> list[KernelSketch]:
+    def _alignments(self, sketch: KernelSketch, func: str) -> list[KernelSketch]:
         """Return a kernel with all tile alignments of a fused producer to try, the current one first."""
-        spot = structure.spot(func)
+        spot = sketch.spot(func)
         if not self.aligns or spot is None or self.evaluator.target.kind == "cpu":
-            return [structure]
-        model = self.evaluator.kernel_model(self.enumerator.places.bare(structure))
+            return [sketch]
+        model = self.evaluator.kernel_model(self.enumerator.places.bare(sketch))
         chosen = [spot.aligned, *(a for a in (None, *alignments(model, func)) if a != spot.aligned)]
-        return [self.enumerator.places.one(with_alignment(structure, func, a)) for a in chosen]
+        return [self.enumerator.places.one(with_alignment(sketch, func, a)) for a in chosen]

@@ -22,9 +22,9 @@ def alignments(model: SketchFeaturizer, func: str) -> list[TileAlignment]:
         model: The kernel.
         func: The fused producer.
     """
-    bound, structure = model.bound, model.structure
+    bound, sketch = model.bound, model.sketch
     fastest = storage_order(bound.funcs[func])[-1:]
-    inside = {structure.func, *(s.func for s in structure.spots)}
+    inside = {sketch.func, *(s.func for s in sketch.spots)}
     votes: Counter[TileAlignment] = Counter()
     for stage in (s for s in model.rows if s.func == func and fastest):
         for group in model.accesses_of(stage).loads:
@@ -33,14 +33,14 @@ def alignments(model: SketchFeaturizer, func: str) -> list[TileAlignment]:
     return [aligned for aligned, _ in votes.most_common(1)]
 
 
-def with_alignment(structure: KernelSketch, func: str, aligned: TileAlignment | None) -> KernelSketch:
+def with_alignment(sketch: KernelSketch, func: str, aligned: TileAlignment | None) -> KernelSketch:
     """Return a kernel with another alignment of one fused producer."""
 
     def changed(s: ComputeLocation) -> ComputeLocation:
         return s._replace(aligned=aligned) if s.func == func else s
 
-    spots = tuple(map(changed, structure.spots))
-    return KernelSketch(structure.stages, spots, structure.inlined, structure.near, structure.far)
+    spots = tuple(map(changed, sketch.spots))
+    return KernelSketch(sketch.stages, spots, sketch.inlined, sketch.near, sketch.far)
 
 
 def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:

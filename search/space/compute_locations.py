@@ -67,43 +67,43 @@ class ComputeLocations:
             inlined = self._inlined_by_func[func] = frozenset(reached)
         return inlined
 
-    def one(self, structure: KernelSketch) -> KernelSketch:
+    def one(self, sketch: KernelSketch) -> KernelSketch:
         """Return the unique object of equal sketches, so that comparisons are cheap."""
-        return self._one.setdefault(structure, structure)
+        return self._one.setdefault(sketch, sketch)
 
-    def bare(self, structure: KernelSketch) -> KernelSketch:
+    def bare(self, sketch: KernelSketch) -> KernelSketch:
         """Return a sketch without the status of its undecided sources."""
-        if structure not in self._bare:
-            self._bare[structure] = self.one(KernelSketch(structure.stages, structure.spots, structure.inlined))
-        return self._bare[structure]
+        if sketch not in self._bare:
+            self._bare[sketch] = self.one(KernelSketch(sketch.stages, sketch.spots, sketch.inlined))
+        return self._bare[sketch]
 
-    def layout(self, structure: KernelSketch) -> TileColumns:
+    def layout(self, sketch: KernelSketch) -> TileColumns:
         """Return the columns of a sketch's tile sizes."""
-        layout = self._layouts.get(structure)
+        layout = self._layouts.get(sketch)
         if layout is None:
-            layout = self._layouts[structure] = columns(self.bound, structure)
+            layout = self._layouts[sketch] = columns(self.bound, sketch)
         return layout
 
-    def reads(self, structure: KernelSketch) -> frozenset[str]:
+    def reads(self, sketch: KernelSketch) -> frozenset[str]:
         """Return the Funcs that a kernel's loop nests read, directly or through inlined Funcs."""
-        reads = self._reads.get(structure)
+        reads = self._reads.get(sketch)
         if reads is None:
-            bare = self.bare(structure)
+            bare = self.bare(sketch)
             model = self.featurizer.model(bare)
             names = {g.source for s in model.rows for g in model.accesses_of(s).loads}
-            reads = self._reads[structure] = frozenset(names & self.bound.funcs.keys())
+            reads = self._reads[sketch] = frozenset(names & self.bound.funcs.keys())
         return reads
 
     @staticmethod
-    def inside(structure: KernelSketch) -> set[str]:
+    def inside(sketch: KernelSketch) -> set[str]:
         """Return the Funcs that a kernel computes, inlined ones included."""
-        return {structure.func, *(s.func for s in structure.spots), *structure.inlined}
+        return {sketch.func, *(s.func for s in sketch.spots), *sketch.inlined}
 
     def _cached(
-        self, structure: KernelSketch, step: str, func: str, make: Callable[[], Iterable[KernelSketch]]
+        self, sketch: KernelSketch, step: str, func: str, make: Callable[[], Iterable[KernelSketch]]
     ) -> tuple[KernelSketch, ...]:
         """Return the cached sketches after a step, made when they are first requested."""
-        key = structure, step, func
+        key = sketch, step, func
         if key not in self._successors:
             self._successors[key] = tuple(map(self.one, make()))
         return self._successors[key]
@@ -112,7 +112,7 @@ class ComputeLocations:
         """Whether a Func may be substituted into its consumers."""
         return func.is_pure and not func.is_output and not func.undefined and bool(func.consumers)
 
-    def root_structures(self, func: BoundFunc) -> list[KernelSketch]:
+    def root_sketches(self, func: BoundFunc) -> list[KernelSketch]:
         """Return the root kernels of a Func, one for each group of stages with a shared loop nest."""
         roots = self._roots.get(func.name)
         if roots is None:
@@ -121,42 +121,42 @@ class ComputeLocations:
             roots = self._roots[func.name] = [self.one(KernelSketch(stages, (), inlined)) for stages in groups]
         return roots
 
-    def inlined(self, structure: KernelSketch, func: str) -> KernelSketch:
+    def inlined(self, sketch: KernelSketch, func: str) -> KernelSketch:
         """Return a kernel with a Func inlined."""
-        s = structure
+        s = sketch
         inlined = self._inlined_into(func) | {func}
         return self._cached(
             s, "inline", func, lambda: [KernelSketch(s.stages, s.spots, s.inlined | inlined, s.near, s.far)]
         )[0]
 
-    def at_block(self, structure: KernelSketch, func: str) -> KernelSketch:
+    def at_block(self, sketch: KernelSketch, func: str) -> KernelSketch:
         """Return a kernel with a Func at BLOCK."""
         return self._cached(
-            structure,
+            sketch,
             "block",
             func,
-            lambda: [self._with(structure, ComputeLocation(func, Level.BLOCK, structure.stages[0]))],
+            lambda: [self._with(sketch, ComputeLocation(func, Level.BLOCK, sketch.stages[0]))],
         )[0]
 
-    def at_thread(self, structure: KernelSketch, func: str) -> tuple[KernelSketch, ...]:
+    def at_thread(self, sketch: KernelSketch, func: str) -> tuple[KernelSketch, ...]:
         """Return kernels with a Func at THREAD, for all locations from the outermost to the innermost."""
-        return self._cached(structure, "thread", func, lambda: self._thread_locations(structure, func))
+        return self._cached(sketch, "thread", func, lambda: self._thread_locations(sketch, func))
 
-    def _thread_locations(self, structure: KernelSketch, func: str) -> Iterator[KernelSketch]:
-        host = self._common_host(structure, func)
+    def _thread_locations(self, sketch: KernelSketch, func: str) -> Iterator[KernelSketch]:
+        host = self._common_host(sketch, func)
         if host is not None:
             stage, innermost = host
-            yield self._with(structure, ComputeLocation(func, Level.THREAD, stage))
-            if self._varies_with_terms(structure, func, *host):
-                yield self._with(structure, ComputeLocation(func, Level.THREAD, stage, each_term=True))
+            yield self._with(sketch, ComputeLocation(func, Level.THREAD, stage))
+            if self._varies_with_terms(sketch, func, *host):
+                yield self._with(sketch, ComputeLocation(func, Level.THREAD, stage, each_term=True))
             for enclosing in range(1, innermost.points + 1):
-                yield self._with(structure, ComputeLocation(func, Level.THREAD, stage, enclosing))
+                yield self._with(sketch, ComputeLocation(func, Level.THREAD, stage, enclosing))
 
-    def _varies_with_terms(self, structure: KernelSketch, func: str, host: StageId, innermost: _EnclosingLoops) -> bool:
+    def _varies_with_terms(self, sketch: KernelSketch, func: str, host: StageId, innermost: _EnclosingLoops) -> bool:
         """Whether a host's reduction loops enclose all reads of a Func, and its required points vary with them."""
         if not innermost.in_terms:
             return False
-        model = self.featurizer.model(self.bare(structure))
+        model = self.featurizer.model(self.bare(sketch))
         dims = model.facts.dims[model.rows.index(host)]
         terms = {d.name for d in self.bound.stage(*host).reductions if d.extent > 1 and d.name not in dims}
         return any(
@@ -175,18 +175,18 @@ class ComputeLocations:
             self._order.update((name, k) for k, name in enumerate(self.bound.funcs))
         return tuple(sorted(spots, key=lambda s: self._order[s.func]))
 
-    def _common_host(self, structure: KernelSketch, func: str) -> tuple[StageId, _EnclosingLoops] | None:
+    def _common_host(self, sketch: KernelSketch, func: str) -> tuple[StageId, _EnclosingLoops] | None:
         """Return the innermost stage whose thread computes all readers of a Func, with the loops that enclose them."""
-        model = self.featurizer.model(self.bare(structure))
+        model = self.featurizer.model(self.bare(sketch))
         chains = []
         for reader, dims in zip(model.rows, model.facts.dims, strict=True):
             if all(g.source != func for g in model.accesses_of(reader).loads):
                 continue
             chain = [(reader, _EnclosingLoops(len(dims), in_terms=True))]
-            spot = structure.spot(reader.func)
+            spot = sketch.spot(reader.func)
             while spot is not None and spot.level is Level.THREAD:
                 chain.append((spot.host, _EnclosingLoops(spot.enclosing, spot.in_terms)))
-                spot = structure.spot(spot.host.func)
+                spot = sketch.spot(spot.host.func)
             chains.append(chain)
         if not chains:
             return None
@@ -196,12 +196,12 @@ class ComputeLocations:
                 return stage, min(a for a in (*enclosing, loops) if a is not None)
         return None
 
-    def may_index_dynamically(self, structure: KernelSketch, func: str) -> bool:
+    def may_index_dynamically(self, sketch: KernelSketch, func: str) -> bool:
         """Whether a fused producer at THREAD may be read at indices that stay dynamic after unrolling.
 
         Conservative: false only if all indices between producer and root are affine with equal coefficients.
         """
-        bare = self.bare(structure)
+        bare = self.bare(sketch)
         key = bare, func
         if key not in self._dynamic:
             model = self.featurizer.model(bare)
@@ -218,31 +218,29 @@ class ComputeLocations:
         return self._dynamic[key]
 
     def status(
-        self, structure: KernelSketch, levels: Mapping[str, Level], placed: str, elsewhere: frozenset[str]
+        self, sketch: KernelSketch, levels: Mapping[str, Level], placed: str, elsewhere: frozenset[str]
     ) -> KernelSketch:
         """Return a sketch with its undecided sources classified as near (no other reader) or far.
 
         Args:
-            structure: The kernel.
+            sketch: The kernel.
             levels: Levels of all placed Funcs.
             placed: The Func that is being placed.
             elsewhere: Funcs that are also inlined into other kernels.
         """
-        undecided = self.reads(structure).difference(levels, (placed,))
-        key = structure, undecided, elsewhere & structure.inlined
+        undecided = self.reads(sketch).difference(levels, (placed,))
+        key = sketch, undecided, elsewhere & sketch.inlined
         if key not in self._updated:
-            self._updated[key] = self.one(self._with_status(structure, undecided, elsewhere))
+            self._updated[key] = self.one(self._with_status(sketch, undecided, elsewhere))
         return self._updated[key]
 
-    def _with_status(
-        self, structure: KernelSketch, undecided: frozenset[str], elsewhere: frozenset[str]
-    ) -> KernelSketch:
+    def _with_status(self, sketch: KernelSketch, undecided: frozenset[str], elsewhere: frozenset[str]) -> KernelSketch:
         """As `status`, without its cache, for given undecided sources."""
-        inside = self.inside(structure)
+        inside = self.inside(sketch)
         near: set[str] = set()
         far: set[str] = set()
         for name in undecided - inside:
             consumers = self.bound.funcs[name].consumers
             only_here = all(c in inside and c not in elsewhere for c in consumers)
             (near if only_here else far).add(name)
-        return KernelSketch(structure.stages, structure.spots, structure.inlined, frozenset(near), frozenset(far))
+        return KernelSketch(sketch.stages, sketch.spots, sketch.inlined, frozenset(near), frozenset(far))

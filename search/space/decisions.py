@@ -46,12 +46,12 @@ class TileOptions(Sequence[Option]):
 
     Attributes:
         func: The Func.
-        structure: The untiled kernel.
+        sketch: The untiled kernel.
         tilings: Tile sizes of each option.
     """
 
     func: str
-    structure: KernelSketch
+    sketch: KernelSketch
     tilings: Sequence[Params]
     _made: dict[int, Option] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -67,6 +67,6 @@ class TileOptions(Sequence[Option]):
             return [self[i] for i in range(*k.indices(len(self)))]
         option = self._made.get(k)
         if option is None:
-            piece = PartialKernel(self.structure, self.tilings[k], tiled=True)
+            piece = PartialKernel(self.sketch, self.tilings[k], tiled=True)
             option = self._made[k] = Option("tile", self.func, (piece,), None)
         return option

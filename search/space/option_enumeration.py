@@ -80,7 +80,7 @@ class OptionEnumerator:
             if name in self.places.inlined_before:
                 continue
             decisions.append(Decision(name))
-            decisions += [Decision(name, k) for k in range(decided, len(self.places.root_structures(func)))]
+            decisions += [Decision(name, k) for k in range(decided, len(self.places.root_sketches(func)))]
         return decisions
 
     def start_state(self) -> State:
@@ -96,13 +96,13 @@ class OptionEnumerator:
             positions = []
             for k, p in enumerate(state.pieces):
                 if p.sources is None:
-                    p.sources = self.places.reads(p.structure)
+                    p.sources = self.places.reads(p.sketch)
                 if decision.func in p.sources:
                     positions.append(k)
             return tuple(positions)
         if state.levels.get(decision.func) is not Level.ROOT:
             return ()
-        untiled = (k for k, p in enumerate(state.pieces) if p.structure.func == decision.func and not p.tiled)
+        untiled = (k for k, p in enumerate(state.pieces) if p.sketch.func == decision.func and not p.tiled)
         return tuple(itertools.islice(untiled, 1))
 
     def kept_kernels(self, state: State, replaced: tuple[int, ...]) -> KeptKernels:
@@ -128,7 +128,7 @@ class OptionEnumerator:
         if cost is not None and len(option.added) == 1:
             added = [cost]
         else:
-            added = [self.evaluator.known(p.structure, p.params).cost if costed else math.nan for p in option.added]
+            added = [self.evaluator.known(p.sketch, p.params).cost if costed else math.nan for p in option.added]
         pieces, costs = (*pieces, *option.added), (*costs, *added)
         levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
         return State(pieces, costs, levels, sum(costs), state.steps + 1, state)
@@ -166,7 +166,7 @@ class OptionEnumerator:
     def _has_one_kernel(self, state: State, func: BoundFunc, reader: int) -> bool:
         """Whether one kernel has all consumers of a Func, and its blocks need only parts of the Func."""
         # A consumer with an empty domain is outside of every kernel, although it reads nothing.
-        inside = self.places.inside(state.pieces[reader].structure)
+        inside = self.places.inside(state.pieces[reader].sketch)
         return inside.issuperset(func.consumers) and not self._is_needed_whole(func)
 
     def _is_needed_whole(self, func: BoundFunc) -> bool:
@@ -191,22 +191,22 @@ class OptionEnumerator:
             changed: The new sketches, each with the kernel that it replaces.
             kept: All other kernels.
         """
-        others = [q.structure.inlined for q in kept if q.structure.inlined]
+        others = [q.sketch.inlined for q in kept if q.sketch.inlined]
         updated = []
-        for k, (structure, _) in enumerate(changed):
-            elsewhere = structure.inlined
+        for k, (sketch, _) in enumerate(changed):
+            elsewhere = sketch.inlined
             if elsewhere:
                 siblings = (s.inlined for n, (s, _) in enumerate(changed) if n != k)
                 elsewhere = elsewhere.intersection(frozenset().union(*others, *siblings))
-            updated.append(self.places.status(structure, state.levels, func, elsewhere))
+            updated.append(self.places.status(sketch, state.levels, func, elsewhere))
         return updated
 
-    def _interned(self, structure: KernelSketch, params: Params, tiled: bool) -> PartialKernel:
+    def _interned(self, sketch: KernelSketch, params: Params, tiled: bool) -> PartialKernel:
         """Return the unique object of a kernel, which caches its structural hashes."""
-        key = structure, params, tiled
+        key = sketch, params, tiled
         piece = self._pieces.get(key)
         if piece is None:
-            piece = self._pieces[key] = PartialKernel(structure, params, tiled)
+            piece = self._pieces[key] = PartialKernel(sketch, params, tiled)
         return piece
 
     def _updated_pieces(
@@ -223,27 +223,27 @@ class OptionEnumerator:
         self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[PartialKernel]
     ) -> list[Option]:
         """Return the options at root: one, or in one phase one for each tiling of the first kernel."""
-        structures = self.places.root_structures(func)
-        new = [self._interned(s, self._provisional_params(s), tiled=False) for s in structures]
+        sketches = self.places.root_sketches(func)
+        new = [self._interned(s, self._provisional_params(s), tiled=False) for s in sketches]
         pieces = [*(state.pieces[k] for k in readers), *new]
-        added = self._updated_pieces(state, func.name, [(p.structure, p) for p in pieces], kept)
+        added = self._updated_pieces(state, func.name, [(p.sketch, p) for p in pieces], kept)
         if self.settings.phases == 2 or not new:
             return [Option("root", func.name, added, Level.ROOT)]
         first = len(readers)
-        before, structure, after = added[:first], added[first].structure, added[first + 1 :]
+        before, sketch, after = added[:first], added[first].sketch, added[first + 1 :]
         return [
-            Option("root", func.name, (*before, PartialKernel(structure, params, tiled=True), *after), Level.ROOT)
-            for params in self.tilings(structures[0])
+            Option("root", func.name, (*before, PartialKernel(sketch, params, tiled=True), *after), Level.ROOT)
+            for params in self.tilings(sketches[0])
         ]
 
-    def _provisional_params(self, structure: KernelSketch) -> Params:
+    def _provisional_params(self, sketch: KernelSketch) -> Params:
         """Return the provisional tile sizes of a root kernel, used until its tiling is decided."""
-        params = self._provisional.get(structure)
+        params = self._provisional.get(sketch)
         if params is None:
-            grid = self.evaluator.kernel_model(structure).grid
-            vector = self._vector(structure.func, grid.dims)
+            grid = self.evaluator.kernel_model(sketch).grid
+            vector = self._vector(sketch.func, grid.dims)
             params = tuple(default_tiling(grid.sizes.tolist(), vector, self.evaluator.target).tolist())
-            self._provisional[structure] = params
+            self._provisional[sketch] = params
         return params
 
     def _inline_options(
@@ -251,9 +251,9 @@ class OptionEnumerator:
     ) -> list[Option]:
         """Return the option to inline a Func, unless a kernel would load too much at one point."""
         pieces = [state.pieces[k] for k in readers]
-        changed = [(self.places.inlined(p.structure, func.name), p) for p in pieces]
-        for structure, _ in changed:
-            if self.evaluator.kernel_model(self.places.bare(structure)).overflow:
+        changed = [(self.places.inlined(p.sketch, func.name), p) for p in pieces]
+        for sketch, _ in changed:
+            if self.evaluator.kernel_model(self.places.bare(sketch)).overflow:
                 self.evaluator.counts.pruned[TOO_MANY_READS.reason] += 1
                 return []
         return [Option("inline", func.name, self._updated_pieces(state, func.name, changed, kept), Level.INLINE)]
@@ -261,18 +261,18 @@ class OptionEnumerator:
     def _block_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]) -> list[Option]:
         """Return the options at BLOCK, one for each tiling of the region; none if a block needs the whole Func."""
         piece = state.pieces[reader]
-        structure = self.places.at_block(piece.structure, func.name)
-        bare = self.places.at_block(self.places.bare(piece.structure), func.name)
+        sketch = self.places.at_block(piece.sketch, func.name)
+        bare = self.places.at_block(self.places.bare(piece.sketch), func.name)
         extents = self._extents[bare, piece.params]
         if math.prod(extents) >= math.prod(func.extents):
             return []
-        (updated,) = self._with_status(state, func.name, [(structure, piece)], kept)
+        (updated,) = self._with_status(state, func.name, [(sketch, piece)], kept)
         options = self._blocks.get((updated, piece.params))
         if options is None:
             options = self._blocks[updated, piece.params] = [
                 Option("block", func.name, (PartialKernel(updated, params, tiled=True),), Level.BLOCK)
                 for threads in self.member_tilings(func.name, extents)
-                for params in (self.with_threads(piece, structure, func.name, threads),)
+                for params in (self.with_threads(piece, sketch, func.name, threads),)
             ]
         return options
 
@@ -282,8 +282,8 @@ class OptionEnumerator:
         """Return the options at THREAD, one for each distinct location."""
         piece = state.pieces[reader]
         options = []
-        for structure in self.places.at_thread(piece.structure, func.name):
-            spot = structure.spot(func.name)
+        for sketch in self.places.at_thread(piece.sketch, func.name):
+            spot = sketch.spot(func.name)
             assert spot is not None
             if spot.each_term and not self.settings.per_reduction_step:
                 continue
@@ -291,30 +291,30 @@ class OptionEnumerator:
                 continue  # a thread has only some of a warp reduction's terms
             if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
                 continue  # the same as the next outer location
-            updated = self._updated_pieces(state, func.name, [(structure, piece)], kept)
-            if self.places.may_index_dynamically(structure, func.name):
-                self.evaluator.dynamic_reads[updated[0].structure] = func.name
+            updated = self._updated_pieces(state, func.name, [(sketch, piece)], kept)
+            if self.places.may_index_dynamically(sketch, func.name):
+                self.evaluator.dynamic_reads[updated[0].sketch] = func.name
             options.append(Option("thread", func.name, updated, Level.THREAD))
         return options
 
     def _has_loop(self, piece: PartialKernel, host: str, position: int) -> bool:
         """Whether a thread of the host has a serial loop over the dimension at a position."""
-        layout = self.places.layout(piece.structure)
-        spot = piece.structure.spot(host)
+        layout = self.places.layout(piece.sketch)
+        spot = piece.sketch.spot(host)
         if spot is None:
             return piece.params[layout.root_serial][position] > 1
         return True
 
-    def with_threads(self, piece: PartialKernel, structure: KernelSketch, func: str, threads: Params) -> Params:
+    def with_threads(self, piece: PartialKernel, sketch: KernelSketch, func: str, threads: Params) -> Params:
         """Return the tile sizes of a kernel with one more fused producer at BLOCK.
 
         Args:
             piece: The kernel without the producer.
-            structure: The sketch with the producer.
+            sketch: The sketch with the producer.
             func: The producer.
             threads: Threads of the producer by dimension.
         """
-        before, after = self.places.layout(piece.structure), self.places.layout(structure)
+        before, after = self.places.layout(piece.sketch), self.places.layout(sketch)
         params = list(piece.params[: before.root_serial.stop])
         for name, _ in after.members:
             params += threads if name == func else piece.params[before.threads_of(name)]
@@ -327,7 +327,7 @@ class OptionEnumerator:
 
     def _tile_options(self, state: State, decision: Decision) -> Sequence[Option]:
         """Return an option for each tiling of a root kernel; none if the decision does not apply."""
-        untiled = [state.pieces[k].structure for k in self.replaced_kernels(state, decision)]
+        untiled = [state.pieces[k].sketch for k in self.replaced_kernels(state, decision)]
         if not untiled:
             return []
         options = self._tile_lists.get(untiled[0])
@@ -338,27 +338,27 @@ class OptionEnumerator:
 
     def fixed_tiling(self, state: State, decision: Decision, params: Params) -> Sequence[Option]:
         """Return the one option with given tile sizes of a root kernel; none if the decision does not apply."""
-        untiled = [state.pieces[k].structure for k in self.replaced_kernels(state, decision)]
+        untiled = [state.pieces[k].sketch for k in self.replaced_kernels(state, decision)]
         return TileOptions(decision.func, untiled[0], [params]) if untiled else []
 
     def provisional_tiling(self, state: State, decision: Decision) -> Sequence[Option]:
         """Return the one option with the provisional tile sizes of a root kernel; none if it does not apply."""
         untiled = [state.pieces[k] for k in self.replaced_kernels(state, decision)]
-        return TileOptions(decision.func, untiled[0].structure, [untiled[0].params]) if untiled else []
+        return TileOptions(decision.func, untiled[0].sketch, [untiled[0].params]) if untiled else []
 
-    def tilings(self, structure: KernelSketch) -> list[Params]:
+    def tilings(self, sketch: KernelSketch) -> list[Params]:
         """Return the tilings of a root kernel that occupy the multiprocessors."""
-        bare = self.places.bare(structure)
+        bare = self.places.bare(sketch)
         if bare not in self._tilings:
             grid = self.evaluator.kernel_model(bare).grid
             target = self.evaluator.target
-            vector = self._vector(structure.func, grid.dims)
-            lanes = lane_sizes(self.bound, structure.stages)
+            vector = self._vector(sketch.func, grid.dims)
+            lanes = lane_sizes(self.bound, sketch.stages)
             whole = [k for k, d in enumerate(grid.dims) if d in lanes]
             settings = with_long_rows(self.settings) if self.bound.lane_loops else self.settings
             table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole)
-            table = only_whole_bins(self.bound, self.bound.funcs[structure.func], table)
-            table = only_whole_rows(self.bound, structure.func, grid, vector, table)
+            table = only_whole_bins(self.bound, self.bound.funcs[sketch.func], table)
+            table = only_whole_rows(self.bound, sketch.func, grid, vector, table)
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             busy = _busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)
@@ -368,9 +368,9 @@ class OptionEnumerator:
             self._tilings[bare] = tilings if self.select_tilings is None else self.select_tilings(bare, tilings)
         return self._tilings[bare]
 
-    def pin_tilings(self, structure: KernelSketch, tilings: list[Params]) -> None:
+    def pin_tilings(self, sketch: KernelSketch, tilings: list[Params]) -> None:
         """Fix the tilings of a root kernel that `tilings` returns."""
-        self._tilings[self.places.bare(structure)] = tilings
+        self._tilings[self.places.bare(sketch)] = tilings
 
     def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
         """Return the threads to try for the region of a fused producer at BLOCK.
@@ -394,7 +394,7 @@ class OptionEnumerator:
 
     def tile_buckets(self, options: TileOptions, depth: int) -> Ints:
         """Return the bucket of each tiling of a root kernel; tilings with equal structural hash to a depth share it."""
-        bare = self.places.bare(options.structure)
+        bare = self.places.bare(options.sketch)
         if len(options) == 1:
             return np.zeros(1, np.int64)
         if (bare, depth) not in self._buckets:
@@ -411,17 +411,17 @@ class OptionEnumerator:
             return
         missing: dict[KernelSketch, dict[Params, PartialKernel]] = {}
         for state in states:
-            readers = [p for p in state.pieces if func.name in self.places.reads(p.structure)]
+            readers = [p for p in state.pieces if func.name in self.places.reads(p.sketch)]
             if len(readers) == 1:
-                structure = self.places.at_block(self.places.bare(readers[0].structure), func.name)
-                if (structure, readers[0].params) not in self._extents:
-                    missing.setdefault(structure, {})[readers[0].params] = readers[0]
-        for structure, pieces in missing.items():
+                sketch = self.places.at_block(self.places.bare(readers[0].sketch), func.name)
+                if (sketch, readers[0].params) not in self._extents:
+                    missing.setdefault(sketch, {})[readers[0].params] = readers[0]
+        for sketch, pieces in missing.items():
             ones = (1,) * len(func.dims)
-            rows = [self.with_threads(p, structure, func.name, ones) for p in pieces.values()]
-            regions = self.evaluator.kernel_model(structure).member_extents(np.array(rows, np.int64))
+            rows = [self.with_threads(p, sketch, func.name, ones) for p in pieces.values()]
+            regions = self.evaluator.kernel_model(sketch).member_extents(np.array(rows, np.int64))
             for params, extents in zip(pieces, regions[func.name].tolist(), strict=True):
-                self._extents[structure, params] = tuple(extents)
+                self._extents[sketch, params] = tuple(extents)
 
 
 def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:

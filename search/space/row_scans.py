@@ -38,7 +38,7 @@ def scan_stage(bound: BoundPipeline, model: SketchFeaturizer) -> BoundStage | No
     """
     if not bound.one_step:
         return None
-    stage = bound.rewritten.stage(*model.structure.stages[0])
+    stage = bound.rewritten.stage(*model.sketch.stages[0])
     return stage if stage.steps else None
 
 
@@ -55,7 +55,7 @@ def seconds_of_all_steps(model: CostModel, evaluation: BatchEvaluation, target: 
         scan = scan_stage(m.bound, m)
         if scan is None:
             continue
-        rows = np.flatnonzero(evaluation.batch.structure == k)
+        rows = np.flatnonzero(evaluation.batch.sketch == k)
         launched = shares_rows(scan, m.grid, evaluation.batch.params[rows])
         costs[rows] = _repeated(costs[rows], step_count(scan), launched, target)
     return costs

@@ -148,14 +148,14 @@ class SpillRepair:
         that the baseline inlines, which may need large tiles.
         """
         try:
-            structure, params = describe_kernel(evaluator.bound, kernel)
+            sketch, params = describe_kernel(evaluator.bound, kernel)
         except AutoschedError:
             return
-        if structure.lanes:
+        if sketch.lanes:
             return  # lane loops that the evaluator's pipeline does not have
-        evaluator.evaluate([(structure, params)])
-        before = evaluator.known(structure, params).cost
-        starts = [(structure, params), *_lighter_variants(evaluator, kernel, structure, params)]
+        evaluator.evaluate([(sketch, params)])
+        before = evaluator.known(sketch, params).cost
+        starts = [(sketch, params), *_lighter_variants(evaluator, kernel, sketch, params)]
         for start in starts:
             for threads, points in LIMITS:
                 limited = self._evaluator(evaluator, threads, points)
@@ -178,12 +178,12 @@ class SpillRepair:
 
 
 def _lighter_variants(
-    evaluator: KernelEvaluator, kernel: Kernel, structure: KernelSketch, params: Params
+    evaluator: KernelEvaluator, kernel: Kernel, sketch: KernelSketch, params: Params
 ) -> Iterator[tuple[KernelSketch, Params]]:  # fmt: skip
     """Yield equivalent kernels without cache reads, if all fused producers are such, and with producers inlined."""
     computed = {m.func for m in kernel.fused if cached_source(m.func) is None}
     if kernel.fused and not computed:
-        uncached = replace(structure, spots=())
+        uncached = replace(sketch, spots=())
         yield uncached, params[: OptionEnumerator(evaluator).places.layout(uncached).root_serial.stop]
     computed |= {i.func for i in kernel.inlined}
     for baseline in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.fused else ():

@@ -54,8 +54,6 @@ def _counted(app: str) -> Iterator[Counted]:
     drawn = (states.draw_legal(np.random.default_rng(seed)) for seed in range(STATES))
     for _, schedule in (d for d in drawn if d is not None):
         for kernel, code in zip(schedule.kernels, lower(bound, schedule).kernels, strict=True):
-            structure, params = describe_kernel(bound, kernel)
-            found = featurizer.model(structure).evaluate(
-                np.array([(*params, *described_points(bound, kernel))], np.int64)
-            )
+            sketch, params = describe_kernel(bound, kernel)
+            found = featurizer.model(sketch).evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64))
             yield Counted(found.features[0], count_kernel(code), code)

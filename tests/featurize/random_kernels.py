@@ -39,7 +39,7 @@ class Drawn:
 
     @property
     def kernel(self) -> Kernel:
-        return build_kernel(self.featurizer.model(self.piece.structure), self.params[0])
+        return build_kernel(self.featurizer.model(self.piece.sketch), self.params[0])
 
 
 def bound_app(name: str) -> BoundPipeline:

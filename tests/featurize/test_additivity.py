@@ -19,7 +19,7 @@ APPS = ("harris", "stencil_chain", "bilateral_grid")
 def test_costs_do_not_depend_on_the_batch(name: str) -> None:
     bound = bound_app(name)
     warm = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
-    pieces = [(p.structure, p.params) for state in drawn_states(bound, 4) for p in state.pieces]
+    pieces = [(p.sketch, p.params) for state in drawn_states(bound, 4) for p in state.pieces]
     warm.evaluate(pieces)
     for piece in dict.fromkeys(pieces):
         cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
@@ -32,8 +32,8 @@ def test_the_cost_of_a_state_is_the_sum_of_its_kernels_costs(name: str) -> None:
     evaluator = KernelEvaluator(bound_app(name), H200, AnalyticalModel(H200), SearchSettings(beam_size=2, passes=1))
     for state in BeamSearch(evaluator, np.random.default_rng(0)).run():
         cold = KernelEvaluator(evaluator.bound, H200, AnalyticalModel(H200), SearchSettings())
-        cold.evaluate((p.structure, p.params) for p in state.pieces)
-        costs = [cold.known(p.structure, p.params).cost for p in state.pieces]
+        cold.evaluate((p.sketch, p.params) for p in state.pieces)
+        costs = [cold.known(p.sketch, p.params).cost for p in state.pieces]
         assert state.costs == pytest.approx(costs, rel=1e-12)
         assert state.cost == pytest.approx(sum(costs), rel=1e-12)
 
@@ -42,13 +42,13 @@ def test_the_cost_of_a_state_is_the_sum_of_its_kernels_costs(name: str) -> None:
 def test_features_do_not_depend_on_earlier_kernels(name: str) -> None:
     bound = bound_app(name)
     warm = Featurizer(bound, H200)
-    pieces = {(p.structure, p.params): p for state in drawn_states(bound, 4) for p in state.pieces}
+    pieces = {(p.sketch, p.params): p for state in drawn_states(bound, 4) for p in state.pieces}
     for piece in pieces.values():
-        warm.model(piece.structure).evaluate(np.array([piece.params]))
+        warm.model(piece.sketch).evaluate(np.array([piece.params]))
     for piece in pieces.values():
         params = np.array([piece.params])
-        alone = Featurizer(bound, H200).model(piece.structure).evaluate(params).features
-        assert (warm.model(piece.structure).evaluate(params).features == alone).all()
+        alone = Featurizer(bound, H200).model(piece.sketch).evaluate(params).features
+        assert (warm.model(piece.sketch).evaluate(params).features == alone).all()
 
 
 def test_features_do_not_depend_on_the_batch() -> None:
@@ -58,12 +58,12 @@ def test_features_do_not_depend_on_the_batch() -> None:
     assert found is not None
     featurizer = Featurizer(bound, H200)
     for piece in found[0].pieces:
-        model = featurizer.model(piece.structure)
+        model = featurizer.model(piece.sketch)
         d = len(model.grid.dims)
         rows = [list(piece.params) for _ in range(4)]
         for k, row in enumerate(rows):
             row[2 * d - 1] = 1 + k  # points of a thread in the innermost dimension
         together = model.evaluate(np.array(rows)).features
         for k, row in enumerate(rows):
-            alone = Featurizer(bound, H200).model(piece.structure).evaluate(np.array([row])).features
+            alone = Featurizer(bound, H200).model(piece.sketch).evaluate(np.array([row])).features
             assert (together[k] == alone[0]).all()

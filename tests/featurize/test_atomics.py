@@ -55,8 +55,8 @@ def test_kernels_are_described_as_they_are_built(rows: int, columns: int) -> Non
     update = next(t for t in kernel.fused[0].tilings if t.stage == UPDATE)
     assert update.extent("r.x") >= columns
     assert update.extent("share.j0") >= -(-rows // 5)
-    structure, found = describe_kernel(view, kernel)
-    assert structure == in_blocks()
+    sketch, found = describe_kernel(view, kernel)
+    assert sketch == in_blocks()
     assert found == tuple(params().tolist())
 
 
@@ -68,9 +68,9 @@ def test_a_tile_of_its_own_survives_a_round_trip() -> None:
     update = next(t for t in member.tilings if t.stage == UPDATE)
     changed = tuple(replace(p, extent={110: 32, 2: 7}.get(p.extent, p.extent)) for p in update.loops)
     mine = replace(kernel, fused=(replace(member, tilings=(*other, replace(update, loops=changed))),))
-    structure, found = describe_kernel(view, mine)
-    assert structure != in_blocks()
-    again = build_kernel(Featurizer(view, H200).model(structure), np.array(found, np.int64))
+    sketch, found = describe_kernel(view, mine)
+    assert sketch != in_blocks()
+    again = build_kernel(Featurizer(view, H200).model(sketch), np.array(found, np.int64))
     threads = {p.dim: p.extent for p in again.fused[0].tilings[1].of_kind(LoopKind.THREAD)}
     assert threads["r.x"] == 32
 

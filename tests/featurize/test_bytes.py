@@ -34,8 +34,8 @@ def test_a_kernel_reads_its_input_at_every_compute_location(placed: dict[str, ob
     inner[y, x] = image[y, x] * 2
     outer[y, x] = inner[y, x] + 1
     bound = bind(Pipeline([outer.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    structure = KernelSketch((StageId("outer"),), **placed)  # type: ignore[arg-type]
-    model = Featurizer(bound, get_target("h200")).model(structure)
+    sketch = KernelSketch((StageId("outer"),), **placed)  # type: ignore[arg-type]
+    model = Featurizer(bound, get_target("h200")).model(sketch)
     features = model.evaluate(np.array([params], np.int64)).features[0]
     assert features[:, INDEX["unique_global_bytes_read_by_kernel"]].sum() == 4 * H * W
 

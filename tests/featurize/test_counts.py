@@ -38,7 +38,7 @@ def test_transactions_match_the_emulator(name: str) -> None:
 @pytest.mark.parametrize(("name", "seed"), [("kernel_regression", 101), ("depthwise_separable_conv", 110)])
 def test_transactions_of_producers_per_reduction_step_match_the_emulator(name: str, seed: int) -> None:
     checker, kernels = drawn(name, seed)
-    assert any(s.each_term for kernel in kernels for s in kernel.structure.spots)
+    assert any(s.each_term for kernel in kernels for s in kernel.sketch.spots)
     checker.check(seed)
     exact = [what for what in checker.tally.compared if what.endswith("sectors, exact")]
     assert checker.tally.failures == []
@@ -49,9 +49,9 @@ def test_loads_shared_by_a_thread_level_producer_and_its_reader_count_once() -> 
     checker, kernels = drawn("harris_gray", 1)
     table = checker.as_written.tables.accesses
     both = [
-        p.structure for p in kernels for s in p.structure.spots
-        if s.level is Level.THREAD and s.host.func == p.structure.func
-        and sources(table, s.func, p.structure) & sources(table, p.structure.func, p.structure)
+        p.sketch for p in kernels for s in p.sketch.spots
+        if s.level is Level.THREAD and s.host.func == p.sketch.func
+        and sources(table, s.func, p.sketch) & sources(table, p.sketch.func, p.sketch)
     ]  # fmt: skip
     assert both
     checker.check(1)
@@ -61,7 +61,7 @@ def test_loads_shared_by_a_thread_level_producer_and_its_reader_count_once() -> 
 def test_a_cache_read_moved_by_two_block_loops_has_its_largest_tile() -> None:
     """The difference of an image and the image moved by dx, in blocks over x and dx."""
     checker, kernels = drawn("nl_means", 1)
-    copied = [p.structure for p in kernels if p.structure.spot(cache_name("input")) is not None]
+    copied = [p.sketch for p in kernels if p.sketch.spot(cache_name("input")) is not None]
     assert any({"dx", "x"} <= {*checker.problem.bound.funcs[s.func].dims} for s in copied)
     checker.check(1)
     assert checker.tally.failures == []
@@ -70,8 +70,8 @@ def test_a_cache_read_moved_by_two_block_loops_has_its_largest_tile() -> None:
 def test_loads_that_are_equal_only_in_the_middle_block_count_twice() -> None:
     """The difference of an image and the image moved by dx and dy, which are 0 there."""
     checker, kernels = drawn("nl_means", 11)
-    blocks = [p for p in kernels if p.structure.func == "difference" and not p.structure.inlined]
-    grid = checker.as_written.model(blocks[0].structure).grid
+    blocks = [p for p in kernels if p.sketch.func == "difference" and not p.sketch.inlined]
+    grid = checker.as_written.model(blocks[0].sketch).grid
     assert (grid.blocks(np.array([blocks[0].params], np.int64))[1][0, 1:3] > 1).all()
     checker.check(11)
     assert checker.tally.failures == []
@@ -80,7 +80,7 @@ def test_loads_that_are_equal_only_in_the_middle_block_count_twice() -> None:
 def test_kernels_with_cut_aligned_groups_are_approximate() -> None:
     """Code guards each point of a group."""
     checker, kernels = drawn("layer_norm", 3)
-    assert any(s.aligned is not None for p in kernels for s in p.structure.spots)
+    assert any(s.aligned is not None for p in kernels for s in p.sketch.spots)
     checker.check(3)
     assert checker.tally.failures == []
     assert checker.tally.compared["shared loads requests, approximate"] > 0
@@ -94,9 +94,9 @@ def drawn(name: str, seed: int) -> tuple[FeatureChecker, Sequence[SketchedKernel
     return checker, found[0]
 
 
-def sources(table: AccessTable, func: str, structure: KernelSketch) -> set[str]:
+def sources(table: AccessTable, func: str, sketch: KernelSketch) -> set[str]:
     """Return the arrays that a pure Func reads from memory in a kernel."""
-    return {g.source for g in table.of(func, 0, structure.inlined).loads}
+    return {g.source for g in table.of(func, 0, sketch.inlined).loads}
 
 
 @pytest.mark.parametrize(("name", "schedules"), [("blur", 8), ("harris", 4), ("unsharp", 4)])

@@ -19,8 +19,8 @@ def member_model(bound: BoundPipeline) -> tuple[SketchFeaturizer, tuple[int, ...
         drawn = states.draw_legal(np.random.default_rng(seed))
         for kernel in drawn[1].kernels if drawn is not None else ():
             if any(m.at.level is Level.BLOCK for m in kernel.fused):
-                structure, params = describe_kernel(bound, kernel)
-                return featurizer.model(structure), params, described_points(bound, kernel)
+                sketch, params = describe_kernel(bound, kernel)
+                return featurizer.model(sketch), params, described_points(bound, kernel)
     raise AssertionError("no kernel with a BLOCK Member among 20 random schedules")
 
 

@@ -25,7 +25,7 @@ def test_widths_follow_dimensions_and_ranks() -> None:
 
 def test_every_row_has_every_column() -> None:
     for drawn in drawn_kernels("harris", 1):
-        tables, model = drawn.featurizer.tables.kinds, drawn.featurizer.model(drawn.piece.structure)
+        tables, model = drawn.featurizer.tables.kinds, drawn.featurizer.model(drawn.piece.sketch)
         nests, accesses = tables.nests.of(model.plan.nests), tables.access.of(model.plan.accesses)
         assert all(len(nests[c.name]) == len(model.rows) for c in NEST_COLUMNS)
         assert all(len(accesses[c.name]) == len(model.plan.groups) for c in ACCESS_COLUMNS)

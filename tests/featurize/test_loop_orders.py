@@ -58,17 +58,17 @@ def test_a_kernel_built_from_its_sketch_has_its_loop_order(name: str) -> None:
     reordered = 0
     for bound, kernel in sampled(name, 12):
         featurizer = Featurizer(bound, CPU)
-        structure, params = describe_kernel(bound, kernel)
-        if featurizer.model(structure).overflow:
+        sketch, params = describe_kernel(bound, kernel)
+        if featurizer.model(sketch).overflow:
             continue
-        built = build_kernel(featurizer.model(structure), np.array(params, np.int64))
+        built = build_kernel(featurizer.model(sketch), np.array(params, np.int64))
         again = nests(built)
         for stage, orders in nests(kernel).items():
             for wanted, got in zip(orders, again[stage], strict=True):
                 common = set(wanted) & set(got)  # fused producers' threads without points are omitted
                 assert [d for d in got if d in common] == [d for d in wanted if d in common]
         assert [m.storage_order for m in built.fused] == [m.storage_order for m in kernel.fused]
-        reordered += bool(structure.orders)
+        reordered += bool(sketch.orders)
     assert reordered
 
 
@@ -77,17 +77,17 @@ def test_a_kernel_built_from_its_sketch_has_its_loop_order(name: str) -> None:
 def test_a_described_kernel_has_the_features_and_cost_of_a_search(name: str, target: Target) -> None:
     for bound, kernel in sampled(name, 4):
         evaluator = KernelEvaluator(bound, target, analytical_model(target), SearchSettings())
-        structure, params = describe_kernel(bound, kernel)
-        model = evaluator.kernel_model(structure)
+        sketch, params = describe_kernel(bound, kernel)
+        model = evaluator.kernel_model(sketch)
         if model.overflow or kernel.fused:
             continue
-        evaluator.evaluate([(structure, params)])
+        evaluator.evaluate([(sketch, params)])
         built = build_kernel(model, np.array(params, np.int64))
-        assert describe_kernel(bound, built) == (structure, params)
+        assert describe_kernel(bound, built) == (sketch, params)
         alone = Featurizer(bound, target)
-        found = alone.evaluate([alone.model(structure)], [np.array([params], np.int64)])
+        found = alone.evaluate([alone.model(sketch)], [np.array([params], np.int64)])
         cost = float(analytical_model(target).cost(found)[0])
-        assert evaluator.known(structure, params).cost == rounded_cost(cost)
+        assert evaluator.known(sketch, params).cost == rounded_cost(cost)
 
 
 def product() -> BoundPipeline:
@@ -141,8 +141,8 @@ def test_loops_outside_the_reduction_need_no_accumulators() -> None:
     featurizer = Featurizer(bound, CPU)
     points = []
     for loops in PAIRS["inside"]:
-        structure, params = describe_kernel(bound, with_loops(bound, *loops))
-        found = featurizer.model(structure).evaluate(np.array([params], np.int64))
+        sketch, params = describe_kernel(bound, with_loops(bound, *loops))
+        found = featurizer.model(sketch).evaluate(np.array([params], np.int64))
         points.append(found.features[0, 1, INDEX["innermost_pure_loop_extent"]])
     assert points == [2, 1]
 

@@ -41,9 +41,9 @@ def storing(bound: BoundPipeline, threads: str) -> Kernel:
 def test_sectors_stored_match_the_emulator(threads: str) -> None:
     bound = blurred_and_sharp(128, 256)
     found = storing(bound, threads)
-    structure, params = describe_kernel(bound, found)
-    assert structure.spot("blurred") is not None and structure.spot("blurred").stored  # type: ignore[union-attr]
-    model = Featurizer(bound, H200, amortised=False).model(structure)
+    sketch, params = describe_kernel(bound, found)
+    assert sketch.spot("blurred") is not None and sketch.spot("blurred").stored  # type: ignore[union-attr]
+    model = Featurizer(bound, H200, amortised=False).model(sketch)
     assert build_kernel(model, np.array(params, np.int64)).fused[0].materialised
     features = model.evaluate(np.array([params], np.int64)).features[0]
     stores = features[:, INDEX["num_global_mem_stores_per_block"]]
@@ -59,7 +59,7 @@ def test_producers_that_are_not_materialised_write_no_global_memory() -> None:
     bound = blurred_and_sharp(128, 256)
     found = storing(bound, "tx=33 ty=9")
     found = replace(found, fused=(replace(found.fused[0], materialised=False),))
-    structure, params = describe_kernel(bound, found)
-    features = Featurizer(bound, H200).model(structure).evaluate(np.array([params], np.int64)).features[0]
+    sketch, params = describe_kernel(bound, found)
+    features = Featurizer(bound, H200).model(sketch).evaluate(np.array([params], np.int64)).features[0]
     assert features[1, INDEX["num_global_mem_stores_per_block"]] == 0
     assert features[1, INDEX["live_out_bytes"]] == 0

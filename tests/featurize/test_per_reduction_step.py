@@ -41,8 +41,8 @@ def kernel_at(bound: BoundPipeline, place: str, parts: int = PARTS) -> Kernel:
 
 def found_and_counted(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, dict[str, float]], KernelWork]:
     """Return the features of each stage, and the counts of the kernel's code."""
-    structure, params = describe_kernel(bound, kernel)
-    model = Featurizer(bound, H200).model(structure)
+    sketch, params = describe_kernel(bound, kernel)
+    model = Featurizer(bound, H200).model(sketch)
     rows = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
     (code,) = lower(bound, Schedule.for_pipeline(bound, [kernel])).kernels
     by_stage = {str(s): {n: float(row[k]) for n, k in INDEX.items()} for s, row in zip(model.rows, rows, strict=True)}
@@ -53,10 +53,10 @@ def found_and_counted(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, d
 def test_a_sketch_and_its_kernel_are_inverse(place: str) -> None:
     bound = whole()
     kernel = kernel_at(bound, place)
-    structure, params = describe_kernel(bound, kernel)
+    sketch, params = describe_kernel(bound, kernel)
     depth, _ = PLACES[place]
-    assert {(s.enclosing, s.each_term) for s in structure.spots} == {(depth - 1, depth == 1)}
-    assert build_kernel(Featurizer(bound, H200).model(structure), np.array(params, np.int64)) == kernel
+    assert {(s.enclosing, s.each_term) for s in sketch.spots} == {(depth - 1, depth == 1)}
+    assert build_kernel(Featurizer(bound, H200).model(sketch), np.array(params, np.int64)) == kernel
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -86,8 +86,8 @@ def test_loops_of_a_sum_run_once_per_term_or_per_point(parts: int, more: int) ->
 def test_a_rolled_loop_inside_the_reduction_repeats_shared_loads(terms: int) -> None:
     bound = weighted(terms, 200, ROWS, COLUMNS)
     kernel = one_kernel(bound, f"rr.k={terms} sy=2 sx=4", weights(1, "sy=2", parts=200)).kernels[0]
-    structure, params = describe_kernel(bound, kernel)
-    model = Featurizer(bound, H200, vectors=True).model(structure)
+    sketch, params = describe_kernel(bound, kernel)
+    model = Featurizer(bound, H200, vectors=True).model(sketch)
     features = model.evaluate(np.array([params], np.int64)).features[0].sum(axis=0)
     (code,) = lower(bound, Schedule.for_pipeline(bound, [kernel])).kernels
     counted = count_kernel(code)

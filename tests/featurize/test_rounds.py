@@ -44,8 +44,8 @@ def bound_of(out: Func) -> BoundPipeline:
 
 def rounds(bound: BoundPipeline, kernel: Kernel) -> tuple[dict[str, float], float]:
     """Return the rounds of global loads of each stage, and the chain of the code."""
-    structure, params = describe_kernel(bound, kernel)
-    model = Featurizer(bound, H200).model(structure)
+    sketch, params = describe_kernel(bound, kernel)
+    model = Featurizer(bound, H200).model(sketch)
     found = model.evaluate(np.array([(*params, *described_points(bound, kernel))], np.int64)).features[0]
     mine = {str(s): float(found[k, INDEX["global_rounds_per_thread"]]) for k, s in enumerate(model.rows)}
     (code,) = lower(bound, Schedule.for_pipeline(bound, (kernel,))).kernels
@@ -120,19 +120,19 @@ def test_an_update_of_a_producer_may_have_a_tile_of_its_own() -> None:
     bound = bound_of(out)
     for threads in (64, 2):
         kernel = updated(threads)
-        structure, params = describe_kernel(bound, kernel)
-        assert structure.order(StageId("total", 1)).tile == ((1, 4), (threads, 64 // threads))
+        sketch, params = describe_kernel(bound, kernel)
+        assert sketch.order(StageId("total", 1)).tile == ((1, 4), (threads, 64 // threads))
         mine, code = rounds(bound, kernel)
         assert mine["total.1"] == code
-        assert build_kernel(Featurizer(bound, H200).model(structure), np.array(params, np.int64)) == kernel
+        assert build_kernel(Featurizer(bound, H200).model(sketch), np.array(params, np.int64)) == kernel
 
 
 def test_updates_of_searched_kernels_have_the_tile_of_the_first_stage() -> None:
     total, out = Func("total"), Func("out")
     sums(out, total, 256)
     bound = bound_of(out)
-    structure, params = describe_kernel(bound, updated(64))
-    usual = replace(structure, orders=())
+    sketch, params = describe_kernel(bound, updated(64))
+    usual = replace(sketch, orders=())
     model = Featurizer(bound, H200).model(usual)
     again, _ = describe_kernel(bound, build_kernel(model, np.array(params, np.int64)))
     assert again.order(StageId("total", 1)) == NestOrder(StageId("total", 1))
@@ -146,6 +146,6 @@ def test_random_schedules_have_updates_with_tiles_of_their_own() -> None:
     for seed in range(40):
         for kernel in sample_schedule(bound, H200, np.random.default_rng(seed)).kernels:
             if kernel.mainloop_at is None:
-                structure, _ = describe_kernel(bound, kernel)
-                found += any(o.tile for o in structure.orders)
+                sketch, _ = describe_kernel(bound, kernel)
+                found += any(o.tile for o in sketch.orders)
     assert found

@@ -30,8 +30,8 @@ def test_counts_of_all_steps_match_the_code(text: str) -> None:
     assert repeated is not None
     scan, step = repeated
     assert isinstance(scan, Scan)
-    structure, params = describe_kernel(scan.bound, step)
-    model = Featurizer(scan.bound, H200).model(structure)
+    sketch, params = describe_kernel(scan.bound, step)
+    model = Featurizer(scan.bound, H200).model(sketch)
     features = scan.repeated(model.tables.evaluate([model], [np.array([params], np.int64)])).features[0]
     code = lower(bound, found).kernels[-1]
     work = count_kernel(code)

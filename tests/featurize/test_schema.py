@@ -28,7 +28,7 @@ def test_every_feature_is_nonzero_for_some_kernel_and_finite_for_all() -> None:
     largest = np.zeros(COUNT)
     for name in APPS:
         for drawn in drawn_kernels(name, 4):
-            features = drawn.featurizer.model(drawn.piece.structure).evaluate(drawn.params).features
+            features = drawn.featurizer.model(drawn.piece.sketch).evaluate(drawn.params).features
             assert np.isfinite(features).all()
             assert (features >= 0).all()
             largest = np.maximum(largest, features.max(axis=(0, 1)))
@@ -38,6 +38,6 @@ def test_every_feature_is_nonzero_for_some_kernel_and_finite_for_all() -> None:
 def test_ratios_are_at_most_one() -> None:
     ratios = [f.name for f in FEATURES if f.unit == "ratio"]
     for drawn in drawn_kernels("unsharp", 4):
-        features = drawn.featurizer.model(drawn.piece.structure).evaluate(drawn.params).features
+        features = drawn.featurizer.model(drawn.piece.sketch).evaluate(drawn.params).features
         for name in ratios:
             assert (features[:, :, INDEX[name]] <= 1).all(), name

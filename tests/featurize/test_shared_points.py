@@ -19,8 +19,8 @@ OUT = StageId("out")
 
 def feature(bound: BoundPipeline, serial: int, name: str, *, amortised: bool) -> float:
     """Return a feature of ``across``, computed in the threads of ``out`` for each of their rows."""
-    structure = KernelSketch((OUT,), (ComputeLocation("across", Level.THREAD, OUT, 1),), frozenset({"img_clamped"}))
-    model = Featurizer(bound, H200, amortised=amortised).model(structure)
+    sketch = KernelSketch((OUT,), (ComputeLocation("across", Level.THREAD, OUT, 1),), frozenset({"img_clamped"}))
+    model = Featurizer(bound, H200, amortised=amortised).model(sketch)
     found = model.evaluate(np.array([[1, 32, serial, 1]], np.int64)).features
     return float(found[0, 1, INDEX[name]])
 

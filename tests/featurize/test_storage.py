@@ -34,7 +34,7 @@ def test_first_fit_is_the_placement_of_lowering(buffers: list[tuple[int, int]], 
 def test_geometry_of_random_kernels_matches_their_plan(name: str) -> None:
     members = 0
     for drawn in drawn_kernels(name, APPS[name]):
-        model = drawn.featurizer.model(drawn.piece.structure)
+        model = drawn.featurizer.model(drawn.piece.sketch)
         found = model.evaluate(drawn.params)
         plan = plan_kernel(model.bound, drawn.kernel)
         assert tuple(found.geometry.block[0].tolist()) == plan.block
@@ -60,7 +60,7 @@ def test_geometry_of_random_kernels_matches_their_plan(name: str) -> None:
 
 def test_threads_of_each_nest_cover_its_points() -> None:
     for drawn in drawn_kernels("harris", 4):
-        geometry = drawn.featurizer.model(drawn.piece.structure).geometry(drawn.params)
+        geometry = drawn.featurizer.model(drawn.piece.sketch).geometry(drawn.params)
         for nest in geometry.nests:
             if nest.level is not Level.THREAD:
                 covered = nest.serial * (nest.threads - 1) + nest.partial

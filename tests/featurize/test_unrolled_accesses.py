@@ -65,7 +65,7 @@ def test_batches_of_patterns(name: str, vectors: bool) -> None:
     chosen: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(bound, 3 if name == "interpolate" else 6):
         for piece in state.pieces:
-            chosen.setdefault(featurizer.model(piece.structure), set()).add(piece.params)
+            chosen.setdefault(featurizer.model(piece.sketch), set()).add(piece.params)
     featurizer.evaluate(list(chosen), [np.array(sorted(params)) for params in chosen.values()])
     assert pool.compared > 20
 

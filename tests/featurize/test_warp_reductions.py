@@ -39,8 +39,8 @@ CASES: dict[str, tuple[BoundPipeline, Schedule]] = {
 
 def features(bound: BoundPipeline, found: Schedule, *, k: int = 0, **options: bool) -> dict[str, Any]:
     """Return the features of a kernel by name, an array of stages each, as the code is written."""
-    structure, params = describe_kernel(bound, found.kernels[k])
-    model = Featurizer(bound, H200, **options).model(structure)
+    sketch, params = describe_kernel(bound, found.kernels[k])
+    model = Featurizer(bound, H200, **options).model(sketch)
     rows = np.array([(*params, *described_points(bound, found.kernels[k]))], np.int64)
     values = model.evaluate(rows).features[0]
     return {name: values[:, column] for name, column in INDEX.items()}

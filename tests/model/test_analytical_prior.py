@@ -33,7 +33,7 @@ def evaluated(target: Target) -> BatchEvaluation:
     featurizer = Featurizer(bound, target)
     schedules = [sample_schedule(bound, target, np.random.default_rng(seed)) for seed in range(3)]
     found = [describe_kernel(bound, k) for s in schedules for k in s.kernels]
-    models = [featurizer.model(structure) for structure, _ in found]
+    models = [featurizer.model(sketch) for sketch, _ in found]
     return featurizer.evaluate(models, [np.array([p], np.int64) for _, p in found])
 
 

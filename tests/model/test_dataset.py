@@ -49,9 +49,9 @@ def test_labels_match_features(store: FeatureStore) -> None:
         bound = s.problem.bind()
         f = featurizers.setdefault(s.problem.text(), Featurizer(bound, H200))
         for k, kernel in zip(d.entry_kernel[entries], from_json(s.schedule, bound).kernels, strict=True):
-            structure, params = describe_kernel(bound, kernel)
+            sketch, params = describe_kernel(bound, kernel)
             params = (*params, *described_points(bound, kernel))
-            model = f.model(structure)
+            model = f.model(sketch)
             expected = model.evaluate(np.array([params], np.int64)).features[0]
             rows = slice(d.row_start[k], d.row_start[k + 1])
             np.testing.assert_allclose(d.schedule[rows], expected, rtol=1e-6)

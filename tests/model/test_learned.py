@@ -64,7 +64,7 @@ def batches(model: LearnedModel) -> list[BatchEvaluation]:
     states = RandomStates(evaluator)
     drawn = [states.draw(np.random.default_rng(seed)) for seed in range(24)]
     for together in (drawn[:4], drawn[4:8], drawn):
-        evaluator.evaluate((p.structure, p.params) for state in together for p in state.pieces)
+        evaluator.evaluate((p.sketch, p.params) for state in together for p in state.pieces)
     return found
 
 

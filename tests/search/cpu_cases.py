@@ -28,14 +28,14 @@ y, x = Var("y"), Var("x")
 IMAGE = Input("image", float32, 2)
 
 
-def evaluated(featurizer: Featurizer, structure: KernelSketch, *params: int) -> BatchEvaluation:
+def evaluated(featurizer: Featurizer, sketch: KernelSketch, *params: int) -> BatchEvaluation:
     """Return the evaluation of one kernel."""
-    return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
+    return featurizer.evaluate([featurizer.model(sketch)], [np.array([params], np.int64)])
 
 
-def counts_of(featurizer: Featurizer, structure: KernelSketch, *params: int) -> dict[str, float]:
+def counts_of(featurizer: Featurizer, sketch: KernelSketch, *params: int) -> dict[str, float]:
     """Return the counts of one kernel by component."""
-    counts = CpuModel(CPU).counts(evaluated(featurizer, structure, *params))
+    counts = CpuModel(CPU).counts(evaluated(featurizer, sketch, *params))
     return dict(zip(CPU_COMPONENTS, counts[0].tolist(), strict=True))
 
 

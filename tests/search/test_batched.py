@@ -41,7 +41,7 @@ def test_batched_searches_equal_sequential_ones(name: str) -> None:
 
 def test_requests_of_one_step_are_one_batch() -> None:
     evaluator = evaluator_of("unsharp")
-    kernels = {(p.structure, p.params) for state in drawn_states(evaluator.bound, 4) for p in state.pieces}
+    kernels = {(p.sketch, p.params) for state in drawn_states(evaluator.bound, 4) for p in state.pieces}
 
     def search(mine: Iterator[Kernel]) -> EvaluationCoroutine[float]:
         total = 0.0
@@ -64,7 +64,7 @@ def test_unrequested_features_do_not_change_costs(name: str) -> None:
     chosen: dict[SketchFeaturizer, set[tuple[int, ...]]] = {}
     for state in drawn_states(evaluator.bound, 4):
         for p in state.pieces:
-            chosen.setdefault(evaluator.kernel_model(p.structure), set()).add(p.params)
+            chosen.setdefault(evaluator.kernel_model(p.sketch), set()).add(p.params)
     models = list(chosen)
     params = [np.array(sorted(p)) for p in chosen.values()]
     wanted = MODEL.reads | PRUNED_BY

@@ -110,15 +110,15 @@ def test_cost_of_a_state_is_the_sum_of_its_kernels() -> None:
     evaluator, search = states_of(SMALL, bound)
     for state in search.run()[:20]:
         cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), SMALL)
-        cold.evaluate((p.structure, p.params) for p in state.pieces)
-        alone = sum(cold.known(p.structure, p.params).cost for p in state.pieces)
+        cold.evaluate((p.sketch, p.params) for p in state.pieces)
+        alone = sum(cold.known(p.sketch, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)
         assert state.cost == pytest.approx(sum(state.costs), rel=1e-9)
         assert violations(bound, schedule_of(evaluator, state), H200) == []
 
 
 def test_exhaustive_search_costs_more_kernels() -> None:
-    """Its result can be worse: tilings of one structure then fill a small beam."""
+    """Its result can be worse: tilings of one sketch then fill a small beam."""
     app = get_app("unsharp")
     bound = bind(app.build(), app.shapes())
     sampled = Beam(dataclasses.replace(SMALL, freeze=False)).search(bound, H200)

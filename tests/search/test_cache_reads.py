@@ -48,11 +48,11 @@ def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
     return evaluator, CacheReadSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
 
 
-def state_with(evaluator: KernelEvaluator, structure: KernelSketch, params: tuple[int, ...]) -> State:
-    evaluator.evaluate([(structure, params)])
-    cost = evaluator.known(structure, params).cost
-    levels = {"out": Level.ROOT, "near": Level.BLOCK if structure.spot("near") else Level.INLINE}
-    return State((PartialKernel(structure, params, tiled=True),), (cost,), levels, cost, 0)
+def state_with(evaluator: KernelEvaluator, sketch: KernelSketch, params: tuple[int, ...]) -> State:
+    evaluator.evaluate([(sketch, params)])
+    cost = evaluator.known(sketch, params).cost
+    levels = {"out": Level.ROOT, "near": Level.BLOCK if sketch.spot("near") else Level.INLINE}
+    return State((PartialKernel(sketch, params, tiled=True),), (cost,), levels, cost, 0)
 
 
 def test_source_with_many_loads_gets_a_cache_read() -> None:
@@ -64,12 +64,12 @@ def test_source_with_many_loads_gets_a_cache_read() -> None:
     staged = stager.with_cache_reads(state)
     assert staged.cost < state.cost
     (piece,) = staged.pieces
-    assert piece.structure.staged == {"img"}
+    assert piece.sketch.staged == {"img"}
     schedule = schedule_of(evaluator, staged)
     assert violations(bound, schedule, H200) == []
     assert schedule.kernels[0].cache_reads == {"img"}
-    assert describe_kernel(bound, schedule.kernels[0])[0] == piece.structure
-    assert stager.sources(piece.structure) == []
+    assert describe_kernel(bound, schedule.kernels[0])[0] == piece.sketch
+    assert stager.sources(piece.sketch) == []
 
 
 def test_kernels_with_cache_reads_cost_the_same_in_any_batch() -> None:
@@ -79,17 +79,17 @@ def test_kernels_with_cache_reads_cost_the_same_in_any_batch() -> None:
     variants = stager.variants((plain, (8, 32, 1, 1)), "img")
     evaluator.evaluate([(plain, (8, 32, 1, 1)), *variants, (plain, (4, 32, 1, 2))])
     again, _ = parts(bound)
-    for structure, params in (*variants[:3], (plain, (4, 32, 1, 2))):
-        again.evaluate([(structure, params)])
-        assert again.known(structure, params) == evaluator.known(structure, params)
+    for sketch, params in (*variants[:3], (plain, (4, 32, 1, 2))):
+        again.evaluate([(sketch, params)])
+        assert again.known(sketch, params) == evaluator.known(sketch, params)
 
 
 def test_tiles_are_aligned_to_their_sources() -> None:
     bound = wide()
-    structure = KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),))
-    model = Featurizer(bound, H200).model(structure)
+    sketch = KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),))
+    model = Featurizer(bound, H200).model(sketch)
     assert alignments(model, "near") == [TileAlignment(4, 3)]
-    aligned = Featurizer(bound, H200).model(with_alignment(structure, "near", TileAlignment(4, 3)))
+    aligned = Featurizer(bound, H200).model(with_alignment(sketch, "near", TileAlignment(4, 3)))
     params = np.array([[8, 32, 1, 1, 8, 9]])
     requests = [
         float(m.evaluate(params).features[0, 1, INDEX["global_requests_per_block"]]) for m in (model, aligned)
@@ -100,14 +100,14 @@ def test_tiles_are_aligned_to_their_sources() -> None:
 def test_pinned_decision_keeps_its_alignment() -> None:
     bound = wide()
     evaluator, stager = parts(bound)
-    structure = with_alignment(
+    sketch = with_alignment(
         KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
     )
-    state = state_with(evaluator, structure, (8, 32, 1, 1, 8, 9))
+    state = state_with(evaluator, sketch, (8, 32, 1, 1, 8, 9))
     pinned = pinned_decisions(stager.enumerator.places, state)
     root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
     stager.enumerator.prefetch([root], decision)
     (option,) = pinned_options(stager.enumerator, root, decision, pinned["near"], fusion=True)
-    assert option.added[0].structure.spots == structure.spots
+    assert option.added[0].sketch.spots == sketch.spots
     assert option.added[0].params == (8, 32, 1, 1, 8, 9)

@@ -52,8 +52,8 @@ SHORT = Input("short", uint16, 2)
 
 
 def work_of(value: Expr) -> LaneCosts:
-    featurizer, structure = pointwise(value)
-    return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
+    featurizer, sketch = pointwise(value)
+    return LaneWorks(featurizer.model(sketch), {}).of(StageId("f"), "x")
 
 
 def test_factory_by_kind_of_target() -> None:
@@ -138,8 +138,8 @@ def test_scalar_stores_follow_vectorised_values() -> None:
     counts[z, y, x] = 0.0
     counts[clamp(cast(int32, IMAGE[y, x]), 0, 3), y, x] += 1.0
     bound = bind(Pipeline(counts.over(z=(0, 4), y=(0, H), x=(0, W))), {"image": (H, W)})
-    structure = KernelSketch((StageId("counts", 1),))
-    wide, short = (counts_of(Featurizer(bound, replace(CPU, warp_size=n)), structure, 1, 256, 1, 1) for n in (16, 8))
+    sketch = KernelSketch((StageId("counts", 1),))
+    wide, short = (counts_of(Featurizer(bound, replace(CPU, warp_size=n)), sketch, 1, 256, 1, 1) for n in (16, 8))
     assert wide["vector_arithmetic"] == short["vector_arithmetic"] > 0
     assert wide["gathered_accesses"] == short["gathered_accesses"] == 2 * H * W
     assert short["scalar"] - wide["scalar"] == SCATTERED_STORE * H * W
@@ -514,8 +514,8 @@ def test_array_read_by_several_nests_comes_from_memory_once() -> None:
     featurizer = Featurizer(bound, CPU)
     uncached = CpuModel(replace(CPU, l2_bytes=0))
     fetched = [
-        uncached.counts(evaluated(featurizer, structure, *params))[0, CPU_COMPONENTS.index("memory_bytes")]
-        for structure, params in ((both, (4, 341, 1, 1, 1, 342)), (inlined, (4, 341, 1, 1)))
+        uncached.counts(evaluated(featurizer, sketch, *params))[0, CPU_COMPONENTS.index("memory_bytes")]
+        for sketch, params in ((both, (4, 341, 1, 1, 1, 342)), (inlined, (4, 341, 1, 1)))
     ]
     assert min(fetched) >= 4 * H * (W - 1)
     assert fetched[0] == pytest.approx(fetched[1], rel=0.02)

@@ -98,14 +98,14 @@ def test_shared_verdicts_equal_those_of_each_rewrite_alone(app: str, target: Tar
     for evaluator, kernels in searched(views, target):
         alone = KernelEvaluator(evaluator.bound, target, evaluator.model, evaluator.settings)
         alone.evaluate(sorted(kernels, key=lambda k: (hash(k[0]), k[1])))
-        for structure, params in kernels:
-            verdicts = evaluator.verdicts(structure)
+        for sketch, params in kernels:
+            verdicts = evaluator.verdicts(sketch)
             shared += known.setdefault(id(verdicts), evaluator) is not evaluator
-            found, expected = verdicts[params], alone.verdicts(structure)[params]
+            found, expected = verdicts[params], alone.verdicts(sketch)[params]
             if not np.isnan(found.cost):
-                assert np.array_equal(*all_comparable(np.array([[found.cost], [expected.cost]]))), structure
-            if not evaluator.dynamic_reads.get(structure):
-                assert found.reason == expected.reason or np.isnan(found.cost), structure
+                assert np.array_equal(*all_comparable(np.array([[found.cost], [expected.cost]]))), sketch
+            if not evaluator.dynamic_reads.get(sketch):
+                assert found.reason == expected.reason or np.isnan(found.cost), sketch
     assert len(views) == 1 or shared > 10
 
 

@@ -34,12 +34,12 @@ def candidates(evaluator: KernelEvaluator) -> Candidates:
     for state in drawn_states(evaluator.bound, 4):
         for p in state.pieces:
             more = (tuple(min(n * times, 64) for n in p.params) for times in (1, 2, 4))
-            found.setdefault(evaluator.kernel_model(p.structure), set()).update(more)
+            found.setdefault(evaluator.kernel_model(p.sketch), set()).update(more)
     return {model: sorted(params) for model, params in found.items()}
 
 
 def kernels(found: Candidates) -> list[Kernel]:
-    return [(model.structure, p) for model, params in found.items() for p in params]
+    return [(model.sketch, p) for model, params in found.items() for p in params]
 
 
 def test_rounding_many_costs_is_rounding_each() -> None:
@@ -84,15 +84,15 @@ def test_features_of_a_subset_equal_those_of_all_candidates(name: str) -> None:
     assert not whole.features[chosen, rows:].any()
     assert (some.shared_bytes == whole.shared_bytes[chosen]).all()
     assert (some.thread_bytes == whole.thread_bytes[chosen]).all()
-    assert list(some.models) == [m for k, m in enumerate(models) if chosen[layout.batch.structure == k].any()]
+    assert list(some.models) == [m for k, m in enumerate(models) if chosen[layout.batch.sketch == k].any()]
 
 
 def test_tiling_buckets_agree_with_layer_keys() -> None:
     enumerator = OptionEnumerator(evaluator_of("harris"))
-    (structure,) = enumerator.places.root_structures(enumerator.bound.funcs[enumerator.decisions()[0].func])
-    layout, tilings = enumerator.places.layout(structure), enumerator.tilings(structure)
+    (sketch,) = enumerator.places.root_sketches(enumerator.bound.funcs[enumerator.decisions()[0].func])
+    layout, tilings = enumerator.places.layout(sketch), enumerator.tilings(sketch)
     for depth in range(-1, 6):
-        keys = [layer_key(PartialKernel(structure, p, tiled=True), layout, depth) for p in tilings]
+        keys = [layer_key(PartialKernel(sketch, p, tiled=True), layout, depth) for p in tilings]
         numbers: dict[object, int] = {}
         met = [numbers.setdefault(k, len(numbers)) for k in keys]
         assert tiling_buckets(np.array(tilings), layout, depth).tolist() == met
@@ -103,8 +103,8 @@ def test_sampling_accepts_legal_options_of_every_bucket() -> None:
     evaluator = evaluator_of("max_filter")
     enumerator = OptionEnumerator(evaluator)
     decision = next(d for d in enumerator.decisions() if d.group is not None)
-    (structure,) = enumerator.places.root_structures(evaluator.bound.funcs[decision.func])
-    options = TileOptions(decision.func, structure, enumerator.tilings(structure))
+    (sketch,) = enumerator.places.root_sketches(evaluator.bound.funcs[decision.func])
+    options = TileOptions(decision.func, sketch, enumerator.tilings(sketch))
     legal = np.random.default_rng(1).random(len(options)) < 0.1
 
     class FewLegal(BucketTable):

@@ -41,7 +41,7 @@ def test_fully_pinned_pass_is_costed_in_one_batch(name: str) -> None:
     assert again.evaluator.counts.batches == 1
     assert again.evaluator.counts.requested <= len(state.pieces)
     assert found.cost == state.cost == pytest.approx(sum(found.costs))
-    assert {(p.structure, p.params) for p in found.pieces} == {(p.structure, p.params) for p in state.pieces}
+    assert {(p.sketch, p.params) for p in found.pieces} == {(p.sketch, p.params) for p in state.pieces}
     assert found.levels == state.levels and found.steps == state.steps
 
 
@@ -56,7 +56,7 @@ def test_states_are_costed_after_forced_decisions() -> None:
     assert len(found) > 1
     cold = search_of("camera_pipe").evaluator
     for state in found:
-        alone = [cold.known(*_evaluated(cold, (p.structure, p.params))).cost for p in state.pieces]
+        alone = [cold.known(*_evaluated(cold, (p.sketch, p.params))).cost for p in state.pieces]
         assert list(state.costs) == pytest.approx(alone)
         assert state.cost == pytest.approx(sum(alone))
 
@@ -72,8 +72,8 @@ def test_pruned_kernels_end_a_state_at_the_next_choice(free: tuple[str, ...]) ->
     settings = dataclasses.replace(PLAIN, locations=("block",))
     first = search_of("unsharp", settings)
     state = next(s for s in first.run() if s.levels["gray"] is Level.ROOT)
-    (output,) = (p for p in state.pieces if p.structure.func == "output")
-    assert output.structure.spots
+    (output,) = (p for p in state.pieces if p.sketch.func == "output")
+    assert output.sketch.spots
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
@@ -103,7 +103,7 @@ def test_only_options_are_applied_without_evaluation() -> None:
 
 def test_prepended_requests_join_the_first_batch() -> None:
     kernel = next(iter(search_of("blur").run()[0].pieces))
-    one: Kernel = (kernel.structure, kernel.params)
+    one: Kernel = (kernel.sketch, kernel.params)
 
     def asking(times: int) -> EvaluationCoroutine[int]:
         for _ in range(times):

@@ -41,8 +41,8 @@ def stencil(depth: int, height: int, width: int) -> tuple[Featurizer, KernelSket
 
 
 def evaluated(kernel: tuple[Featurizer, KernelSketch], *params: int) -> BatchEvaluation:
-    featurizer, structure = kernel
-    return featurizer.evaluate([featurizer.model(structure)], [np.array([params], np.int64)])
+    featurizer, sketch = kernel
+    return featurizer.evaluate([featurizer.model(sketch)], [np.array([params], np.int64)])
 
 
 def read_by_blocks(found: BatchEvaluation) -> LaneLoops:

@@ -71,8 +71,8 @@ def test_adjacent_elements_share_a_line() -> None:
 
 def test_conflicts_need_rows_on_few_sets() -> None:
     for width, meets in ((1024, True), (1536, True), (1032, False), (1040, False)):
-        featurizer, structure = column(8, width)
-        assert may_conflict(featurizer.model(structure)) == meets
+        featurizer, sketch = column(8, width)
+        assert may_conflict(featurizer.model(sketch)) == meets
     narrow = column(8, 4096, uint8)
     assert may_conflict(narrow[0].model(narrow[1])) and lost(narrow, 1) > 0
 
@@ -88,9 +88,9 @@ def test_conflict_misses_count_for_every_evaluation() -> None:
 
 
 def test_associativity_by_processor() -> None:
-    featurizer, structure = column(6, 1024)
+    featurizer, sketch = column(6, 1024)
     for processor, taken in (("AuthenticAMD 23", 7 * LOST_LOAD + 2 * LOST_STORE), ("AuthenticAMD 26", 0)):
-        kernel = Featurizer(featurizer.bound, replace(CPU, processor=processor)), structure
+        kernel = Featurizer(featurizer.bound, replace(CPU, processor=processor)), sketch
         rows = lane_loops(evaluated(*kernel, 1, 64, 2, 1), lambda model: CpuKernelCosts(model, {}))
         assert rows.jammed[0] == 2  # nine rows with those that are stored to
         assert rows.conflict_misses[0] == pytest.approx(taken / 2)

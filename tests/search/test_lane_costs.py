@@ -29,8 +29,8 @@ def clamped(*offsets: int, step: int = 1, first: int = 0) -> tuple[Featurizer, K
 
 
 def work_of(kernel: tuple[Featurizer, KernelSketch]) -> LaneCosts:
-    featurizer, structure = kernel
-    return LaneWorks(featurizer.model(structure), {}).of(StageId("f"), "x")
+    featurizer, sketch = kernel
+    return LaneWorks(featurizer.model(sketch), {}).of(StageId("f"), "x")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_lanes_follow_consumers_through_fused_producers() -> None:
     f[y, x] = low[y, x] * high[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 2 * W)})
     spots = tuple(ComputeLocation(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
-    featurizer, structure = Featurizer(bound, CPU), KernelSketch((StageId("f"),), spots)
-    work = LaneWorks(featurizer.model(structure), {}).of(StageId("deep"), "x")
+    featurizer, sketch = Featurizer(bound, CPU), KernelSketch((StageId("f"),), spots)
+    work = LaneWorks(featurizer.model(sketch), {}).of(StageId("deep"), "x")
     assert (work.accesses.near, work.accesses.stride, work.accesses.fixed, work.values.arithmetic) == (1, 2, 0, 1)
-    assert counts_of(featurizer, structure, 1, 256, 1, 1)["strided_accesses"] > 0.9 * H * W
+    assert counts_of(featurizer, sketch, 1, 256, 1, 1)["strided_accesses"] > 0.9 * H * W

@@ -94,8 +94,8 @@ def test_returned_states_are_legal_and_cost_the_sum_of_their_kernels() -> None:
     assert len(list(legal_schedules(expander.evaluator, reached[:1]))) == 1
     for state in reached:
         cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), PLAIN)
-        cold.evaluate((p.structure, p.params) for p in state.pieces)
-        alone = sum(cold.known(p.structure, p.params).cost for p in state.pieces)
+        cold.evaluate((p.sketch, p.params) for p in state.pieces)
+        alone = sum(cold.known(p.sketch, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)
 
 
@@ -171,7 +171,7 @@ def test_pinned_decision_is_the_only_option() -> None:
 
 
 def kernels_of(state: State) -> set[object]:
-    return {(p.structure, p.params) for p in state.pieces}
+    return {(p.sketch, p.params) for p in state.pieces}
 
 
 def test_neighbourhood_search_keeps_unaffected_kernels() -> None:
@@ -180,7 +180,7 @@ def test_neighbourhood_search_keeps_unaffected_kernels() -> None:
     assert len(state.pieces) > 2
     for window in neighbourhoods(expander.evaluator.bound, state):
         open_ = affected_kernels(expander.enumerator.places, state, window)
-        others = {(p.structure, p.params) for k, p in enumerate(state.pieces) if k not in open_}
+        others = {(p.sketch, p.params) for k, p in enumerate(state.pieces) if k not in open_}
         search = NeighbourhoodSearch(expander, state, window)
         for decision in expander.enumerator.decisions():
             search.decide(decision)
@@ -202,11 +202,11 @@ def test_each_func_has_one_neighbourhood_with_its_neighbours() -> None:
     assert all(len(w) <= 8 for w in seen)
 
 
-def places(structure: KernelSketch) -> KernelSketch:
+def places(sketch: KernelSketch) -> KernelSketch:
     """Return a sketch without tile alignments."""
-    for spot in structure.spots:
-        structure = with_alignment(structure, spot.func, None)
-    return structure
+    for spot in sketch.spots:
+        sketch = with_alignment(sketch, spot.func, None)
+    return sketch
 
 
 def test_retiling_never_raises_the_cost_and_changes_tiles_only() -> None:
@@ -215,7 +215,7 @@ def test_retiling_never_raises_the_cost_and_changes_tiles_only() -> None:
     for state in found[:4]:
         retiled = retiler.retiled(state)
         assert retiled.cost <= state.cost * (1 + 1e-9)
-        assert [places(p.structure) for p in retiled.pieces] == [places(p.structure) for p in state.pieces]
+        assert [places(p.sketch) for p in retiled.pieces] == [places(p.sketch) for p in state.pieces]
         assert violations(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
         assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
 
@@ -223,12 +223,12 @@ def test_retiling_never_raises_the_cost_and_changes_tiles_only() -> None:
 def test_two_tile_sizes_of_a_root_change_at_once_unless_none_is_near() -> None:
     expander, found = searched(bound_app("unsharp"))
     piece = found[0].pieces[-1]
-    own = expander.enumerator.places.layout(piece.structure).root_serial.stop
+    own = expander.enumerator.places.layout(piece.sketch).root_serial.stop
     retiler = Retiler(expander.evaluator, expander.enumerator)
     odd = (*(n + 13 for n in piece.params[:own]), *piece.params[own:])  # no search tries such tiles
 
     def changed(params: tuple[int, ...], *, far: bool = False) -> list[int]:
-        asking = retiler.descend(piece.structure, params, far=far)
+        asking = retiler.descend(piece.sketch, params, far=far)
         asked = itertools.islice(next(asking), 1, None)  # the kernel itself is first
         return [sum(a != b for a, b in zip(p[:own], params[:own], strict=True)) for _, p in asked]
 

@@ -209,7 +209,7 @@ def test_shared_features_do_not_change_costs() -> None:
     bound = product(161, 200, 48)
     for one, other in zip(searches(bound, shared=True), searches(bound, shared=False), strict=True):
         assert one.tiled == other.tiled
-        known, expected = one.evaluator.verdicts(one.structure), other.evaluator.verdicts(other.structure)
+        known, expected = one.evaluator.verdicts(one.sketch), other.evaluator.verdicts(other.sketch)
         assert known == expected
 
 
@@ -218,7 +218,7 @@ def test_double_buffered_loads_fit_in_registers() -> None:
     for search in searches(bound, shared=True):
         among = search.roots
         search.tile(among)
-        loaded = points_loaded(search.evaluator, search.enumerator, search.structure, among)
+        loaded = points_loaded(search.evaluator, search.enumerator, search.sketch, among)
         few = [p for p, n in zip(among, loaded, strict=True) if (n <= MAX_UNROLL).all()]
         assert set(search.roots) == set(few if search.transfer is TransferMode.DOUBLE_BUFFER else among)
 

@@ -50,16 +50,16 @@ def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
 
 
 def inlined(evaluator: KernelEvaluator) -> State:
-    structure = KernelSketch((OUT,), (), frozenset({"bright"}))
-    evaluator.evaluate([(structure, TILES)])
-    cost = evaluator.known(structure, TILES).cost
+    sketch = KernelSketch((OUT,), (), frozenset({"bright"}))
+    evaluator.evaluate([(sketch, TILES)])
+    cost = evaluator.known(sketch, TILES).cost
     levels = {"out": Level.ROOT, "bright": Level.INLINE}
-    return State((PartialKernel(structure, TILES, tiled=True),), (cost,), levels, cost, 0)
+    return State((PartialKernel(sketch, TILES, tiled=True),), (cost,), levels, cost, 0)
 
 
 def moved(evaluator: KernelEvaluator, state: State) -> float:
     (piece,) = state.pieces
-    return sectors_moved(evaluator, piece.structure, piece.params)
+    return sectors_moved(evaluator, piece.sketch, piece.params)
 
 
 def test_threads_for_whole_vectors_only_where_a_row_is_made_of_them() -> None:
@@ -89,22 +89,22 @@ def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None
     (piece,) = staged.pieces
     assert violations(bound, schedule_of(evaluator, staged), H200) == []
     if dear:
-        assert [s.func for s in piece.structure.spots] == ["bright"]
-        assert piece.structure.inlined == frozenset()
+        assert [s.func for s in piece.sketch.spots] == ["bright"]
+        assert piece.sketch.inlined == frozenset()
         assert staged.levels["bright"] is Level.BLOCK
 
 
 def test_what_another_kernel_evaluates_too_stays_inlined() -> None:
     evaluator, stager = parts(rows_of_taps(16, 12))
-    structure = inlined(evaluator).pieces[0].structure
-    assert [n for n, _ in stager._alternatives(structure, "img", frozenset({"bright"}))] == ["img.staged", "bright"]
-    assert [n for n, _ in stager._alternatives(structure, "img", frozenset())] == ["img.staged"]
+    sketch = inlined(evaluator).pieces[0].sketch
+    assert [n for n, _ in stager._alternatives(sketch, "img", frozenset({"bright"}))] == ["img.staged", "bright"]
+    assert [n for n, _ in stager._alternatives(sketch, "img", frozenset())] == ["img.staged"]
 
 
 def test_a_copy_that_costs_time_must_save_a_larger_share_of_the_transactions() -> None:
     evaluator, stager = parts(rows_of_taps(2))
     (piece,) = inlined(evaluator).pieces
-    without = piece.structure, piece.params
+    without = piece.sketch, piece.params
     variants = stager.variants(without, "img")
     evaluator.evaluate(variants)
     costs = {v: evaluator.known(*v).cost for v in variants}

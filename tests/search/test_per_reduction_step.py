@@ -35,8 +35,8 @@ def kernel_regression(sizes: Mapping[str, int]) -> BoundPipeline:
     return bind(app.build(), app.shapes(sizes))
 
 
-def places(bound: BoundPipeline, structure: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
-    found = ComputeLocations(Featurizer(bound, H200)).at_thread(structure, func)
+def places(bound: BoundPipeline, sketch: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
+    found = ComputeLocations(Featurizer(bound, H200)).at_thread(sketch, func)
     spots = [s.spot(func) for s in found]
     return [(str(s.host), s.enclosing, s.each_term) for s in spots if s is not None]
 

@@ -103,8 +103,8 @@ def test_scan_kernels_convert_to_sketches_and_back(text: str) -> None:
     (kernel, *_) = with_scan(bound, text).kernels[-1:]
     view = with_one_step(bound)
     assert view is with_one_step(bound) and with_one_step(view) is view and view.rewritten is bound
-    structure, params = describe_kernel(view, kernel)
-    again = build_kernel(Featurizer(view, H200).model(structure), np.array(params, np.int64))
+    sketch, params = describe_kernel(view, kernel)
+    again = build_kernel(Featurizer(view, H200).model(sketch), np.array(params, np.int64))
     assert again == kernel
     assert evaluated(Featurizer(bound, H200), kernel).seconds(analytical_model(H200)) == pytest.approx(
         seconds(bound, kernel), rel=1e-4

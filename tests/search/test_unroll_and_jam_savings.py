@@ -109,8 +109,8 @@ def test_jammed_rows_share_inlined_funcs() -> None:
 
 def test_counts_of_jammed_rows() -> None:
     bound = bind(Pipeline([stencil().over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    structure = KernelSketch((StageId("f"),), inlined=frozenset(bound.funcs) - {"f"})
-    alone, four = (counts_of(Featurizer(bound, CPU), structure, *params) for params in (ONE, FOUR))
+    sketch = KernelSketch((StageId("f"),), inlined=frozenset(bound.funcs) - {"f"})
+    alone, four = (counts_of(Featurizer(bound, CPU), sketch, *params) for params in (ONE, FOUR))
     vectors = H * W / 16
     assert alone["vector_accesses"] == pytest.approx(26 * vectors)
     assert four["vector_accesses"] == pytest.approx(11 * vectors)
@@ -164,8 +164,8 @@ def expected_rows(featurizer: Featurizer, schedule: Schedule) -> list[set[int]]:
     """Return the jam factors of the timing model."""
     found = []
     for kernel in schedule.kernels:
-        structure, tiles = describe_kernel(featurizer.bound, kernel)
-        model = featurizer.model(structure)
+        sketch, tiles = describe_kernel(featurizer.bound, kernel)
+        model = featurizer.model(sketch)
         params = np.array([(*tiles, *described_points(featurizer.bound, kernel))], np.int64)
         nests = lane_loops(model.tables.evaluate([model], [params]), lambda m: CpuKernelCosts(m, {}))
         found.append({int(n) for n in nests.jammed if n > 1})

@@ -173,7 +173,7 @@ class CpuModel:
         """Return the nests of a batch, the first of each candidate, and the counts of each nest over all blocks."""
         rows, start = lane_loops(evaluation, self._kernel_costs), evaluation.batch.nests.start
         is_output = np.array([m.bound.funcs[m.rows[0].func].is_output for m in evaluation.models])[
-            evaluation.batch.structure
+            evaluation.batch.sketch
         ]
         root = rows.features[start]
         blocks, written = root[:, INDEX["num_blocks"]], root[:, INDEX["global_bytes_at_task"]]

@@ -104,7 +104,7 @@ class CpuKernelCosts:
         facts = self._facts
         depths = np.full((len(facts.rows), self._most_dims), -1, np.int64)
         for k, (stage, dims) in enumerate(zip(facts.rows, facts.dims, strict=True)):
-            bound, listed = facts.bound.stage(stage.func, stage.number), facts.structure.order(stage).inner
+            bound, listed = facts.bound.stage(stage.func, stage.number), facts.sketch.order(stage).inner
             order = inner_order(bound, dims, listed)
             depths[k, : len(dims)] = [order.index(d) if d in order else -1 for d in dims]
         return depths
@@ -167,8 +167,8 @@ class CpuKernelCosts:
     def _root_dims_by_func(self) -> dict[str, dict[str, set[int]]]:
         """By Func with loops in the kernel and dimension: the root's dimensions, from 1, that shift it."""
         facts = self._facts
-        result = {s.func: {d: {k} for k, d in enumerate(facts.dims[0], 1)} for s in facts.structure.stages}
-        for spot in reversed(facts.structure.spots):  # consumers first
+        result = {s.func: {d: {k} for k, d in enumerate(facts.dims[0], 1)} for s in facts.sketch.stages}
+        for spot in reversed(facts.sketch.spots):  # consumers first
             result[spot.func] = self._root_dims_of(spot.func, result)
         return result
 
@@ -188,8 +188,8 @@ class CpuKernelCosts:
         """``int64[rows]``: number of arrays in global memory that each nest accesses."""
         facts = self._facts
         return np.array([
-            (facts.structure.spot(s.func) is None)
-            + len({g.source for g in facts.accesses[s].loads if facts.structure.spot(g.source) is None})
+            (facts.sketch.spot(s.func) is None)
+            + len({g.source for g in facts.accesses[s].loads if facts.sketch.spot(g.source) is None})
             for s in facts.rows
         ])  # fmt: skip
 
@@ -213,7 +213,7 @@ class CpuKernelCosts:
             {
                 (g.source, g.component): self._points(g.source) * facts.itemsize(g)
                 for g in facts.accesses[stage].loads
-                if g.source != stage.func and facts.structure.spot(g.source) is None
+                if g.source != stage.func and facts.sketch.spot(g.source) is None
             }
             for stage in facts.rows
         ]
@@ -226,7 +226,7 @@ class CpuKernelCosts:
         """Return the nest with threads of its own that contains a nest."""
         rows = self._facts.rows
         while rows[row] not in self._facts.carriers:
-            spot = self._facts.structure.spot(rows[row].func)
+            spot = self._facts.sketch.spot(rows[row].func)
             assert spot is not None, "a stage without threads of its own has a host"
             row = rows.index(spot.host)
         return row

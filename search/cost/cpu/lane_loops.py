@@ -158,7 +158,7 @@ class _NestBatch:
         self.candidate, self.start = batch.nests.candidate, batch.nests.start
         self.rows = np.arange(len(self.candidate))
         self.local = self.rows - self.start[self.candidate]  # number of each nest in its sketch
-        self.sketch = batch.structure[self.candidate]
+        self.sketch = batch.sketch[self.candidate]
         self.dims = self.nests.points.shape[1]
         self.features = evaluation.features[self.candidate, self.local]
         self.inside: Bools = self.nests.kinds["level"] == THREAD

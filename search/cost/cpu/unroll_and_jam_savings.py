@@ -42,7 +42,7 @@ def saved_loads(
     count = sum(len(g.offsets) for g, _ in loads or ())
     if loads is None or count < cpu_policy.MIN_JAM_LOADS:
         return None
-    called = model.tables.accesses.called_by(stage.func, stage.number, model.structure.inlined)
+    called = model.tables.accesses.called_by(stage.func, stage.number, model.sketch.inlined)
     evaluated = works.evaluated(stage, lane)
     found = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
     for k, rows in enumerate(cpu_policy.JAM_FACTORS):

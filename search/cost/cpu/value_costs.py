@@ -85,7 +85,7 @@ class ValueCosts:
 
     def _find_dependence(self, stage: StageId, dims: Collection[str]) -> LaneDependence:
         bound, access = self._model.bound, self._model.accesses_of(stage)
-        points = self._model.tables.accesses.distinct_calls(stage.func, stage.number, self._model.structure.inlined)
+        points = self._model.tables.accesses.distinct_calls(stage.func, stage.number, self._model.sketch.inlined)
         moving: dict[str, set[str]] = {stage.func: set(dims)}
         works: dict[str, CpuStageCosts] = {}
         inlined = {n: k for k, n in enumerate(bound.funcs) if n in access.calls}
@@ -104,7 +104,7 @@ class ValueCosts:
         return self._cache[key][1]
 
     def _find_moves(self, stage: StageId, lane: str | None) -> Moves:
-        spot = self._model.structure.spot(stage.func)
+        spot = self._model.sketch.spot(stage.func)
         if spot is None or spot.level is Level.BLOCK:
             return {} if lane is None else {lane: 1}
         dims = self._model.bound.funcs[stage.func].dims

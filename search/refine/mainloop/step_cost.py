@@ -69,8 +69,8 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
     target = featurizer.target
     steps, step = scaling_for(featurizer.bound, kernel) or (None, kernel)
     step_featurizer = featurizer if steps is None else Featurizer(steps.bound, featurizer.target)
-    structure, params = describe_kernel(step_featurizer.bound, step)
-    model = step_featurizer.model(structure)
+    sketch, params = describe_kernel(step_featurizer.bound, step)
+    model = step_featurizer.model(sketch)
     evaluation = model.tables.evaluate([model], [np.array([params], np.int64)])
     if steps is None or isinstance(steps, Scan):
         return Evaluated(model, evaluation, target)

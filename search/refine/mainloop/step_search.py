@@ -103,7 +103,7 @@ class StepTilingSearch:
 
     Attributes:
         evaluator: Costs kernels of one step as all of their steps.
-        structure: The kernel of one step, with a cache read of every source.
+        sketch: The kernel of one step, with a cache read of every source.
         enumerator: Enumerates tilings of the root.
         retiler: Refines tilings.
         tiled: Legal tilings of one step, the fastest first.
@@ -118,7 +118,7 @@ class StepTilingSearch:
     transfer: TransferMode
     sibling: InitVar[StepTilingSearch | None] = None
     evaluator: KernelEvaluator = field(init=False)
-    structure: KernelSketch = field(init=False)
+    sketch: KernelSketch = field(init=False)
     enumerator: OptionEnumerator = field(init=False)
     retiler: Retiler = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
@@ -128,8 +128,8 @@ class StepTilingSearch:
         view = restrict_to_step(self.bound, host.func, host.number, self.terms, self.transfer.buffers)
         loops = self.bound.stage(*host).reductions
         count = prod(d.extent // self.terms.get(d.name, d.extent) for d in loops)
-        structure = self._structure(view)
-        staged = frozenset(s.func for s in structure.spots)
+        sketch = self._sketch(view)
+        staged = frozenset(s.func for s in sketch.spots)
         async_sources = staged if self.transfer is TransferMode.ASYNC_COPY else frozenset()
         steps = MainloopScaling(view, count, host, staged, async_copies=async_sources)
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # of sources
@@ -139,7 +139,7 @@ class StepTilingSearch:
         )
         self.enumerator = OptionEnumerator(self.evaluator, self._worthwhile)
         self.retiler = Retiler(self.evaluator, self.enumerator, aligns=False, legality=self._is_legal)
-        self.structure = self.enumerator.places.one(structure)
+        self.sketch = self.enumerator.places.one(sketch)
 
     @property
     def is_supported(self) -> bool:
@@ -147,7 +147,7 @@ class StepTilingSearch:
         if self.transfer is not TransferMode.ASYNC_COPY:
             return True
         copied = insert_cache_reads(self.evaluator.bound, self.site.sources)
-        return all(can_be_copied(copied, s.func, self.target) for s in self.structure.spots)
+        return all(can_be_copied(copied, s.func, self.target) for s in self.sketch.spots)
 
     def tile(self, candidates: Sequence[Params] | None = None, most: int | None = None) -> None:
         """Evaluate tilings of the root and set ``tiled`` to the legal ones, the best first.
@@ -157,36 +157,36 @@ class StepTilingSearch:
             most: Number of candidates to try, the first ones that fit registers.
         """
         if candidates is not None:
-            self.enumerator.pin_tilings(self.structure, self._fitting_registers(candidates)[:most])
-        self.tiled = tiled_steps(self.evaluator, self.enumerator, self.structure)
+            self.enumerator.pin_tilings(self.sketch, self._fitting_registers(candidates)[:most])
+        self.tiled = tiled_steps(self.evaluator, self.enumerator, self.sketch)
 
     @property
     def rough_seconds(self) -> float:
         """Predicted time with the best tiling that was tried, infinite if there is none."""
-        return self.evaluator.known(self.structure, self.tiled[0]).cost if self.tiled else float("inf")
+        return self.evaluator.known(self.sketch, self.tiled[0]).cost if self.tiled else float("inf")
 
     @property
     def roots(self) -> list[Params]:
         """Root columns of the legal tilings, the best first."""
-        width = self.enumerator.places.layout(self.structure).root_serial.stop
+        width = self.enumerator.places.layout(self.sketch).root_serial.stop
         return [p[:width] for p in self.tiled]
 
     def refined(self) -> Iterator[MainloopKernel]:
         """Yield legal kernels, refined from the best tilings that were tried."""
-        legal = (p for p in self.tiled[:MOST_CHECKED] if self.retiler.is_legal(self.structure, p))
+        legal = (p for p in self.tiled[:MOST_CHECKED] if self.retiler.is_legal(self.sketch, p))
         rough = itertools.islice(legal, MOST_REFINED)
-        for best in run_batched(self.evaluator, [self.retiler.descend(self.structure, p) for p in rough]):
+        for best in run_batched(self.evaluator, [self.retiler.descend(self.sketch, p) for p in rough]):
             kernel = self.kernel(*best)
             unmodelled = unmodelled_read_seconds(self.bound, kernel, self.target)
             yield MainloopKernel(kernel, self.evaluator.known(*best).cost + unmodelled)
 
-    def _is_legal(self, structure: KernelSketch, params: Params) -> bool:
+    def _is_legal(self, sketch: KernelSketch, params: Params) -> bool:
         """Whether the kernel of all steps passes all checks."""
-        return not kernel_violations(self.bound, self.kernel(structure, params), self.target)
+        return not kernel_violations(self.bound, self.kernel(sketch, params), self.target)
 
-    def _worthwhile(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
+    def _worthwhile(self, sketch: KernelSketch, tilings: list[Params]) -> list[Params]:
         """Return the tilings with enough register blocking and several warps, evenly thinned; all if there are none."""
-        layout = self.enumerator.places.layout(structure)
+        layout = self.enumerator.places.layout(sketch)
         table = np.array(tilings, np.int64)
         return [tuple(row) for row in _worthwhile(table, layout).tolist()]
 
@@ -194,11 +194,11 @@ class StepTilingSearch:
         """Return the tilings whose threads keep the next step's loads in registers; all unless double buffered."""
         if self.transfer is not TransferMode.DOUBLE_BUFFER or not candidates:
             return list(candidates)
-        loaded = points_loaded(self.evaluator, self.enumerator, self.structure, candidates)
+        loaded = points_loaded(self.evaluator, self.enumerator, self.sketch, candidates)
         few: list[bool] = is_unrolled(loaded).all(axis=1).tolist()
         return [p for p, fits in zip(candidates, few, strict=True) if fits]
 
-    def _structure(self, view: BoundPipeline) -> KernelSketch:
+    def _sketch(self, view: BoundPipeline) -> KernelSketch:
         """Return the untiled kernel of one step: a cache read of every source, rows along the register tile."""
         site = self.site
         copied = insert_cache_reads(view, site.sources)
@@ -208,10 +208,10 @@ class StepTilingSearch:
         through = inlined_calls(copied, site.stages, set(site.inlined))
         return KernelSketch(site.stages, tuple(spots), frozenset(through))
 
-    def kernel(self, structure: KernelSketch, params: Params) -> Kernel:
+    def kernel(self, sketch: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of all steps."""
         site, terms = self.site, self.terms
-        step = build_kernel(self.evaluator.kernel_model(structure), np.array(params, np.int64))
+        step = build_kernel(self.evaluator.kernel_model(sketch), np.array(params, np.int64))
         first = step.roots[0].tiling
         last = next(r.tiling for r in step.roots if r.tiling.stage == site.host)
         blocks = len(first.of_kind(LoopKind.BLOCK))

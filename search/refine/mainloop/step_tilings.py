@@ -17,46 +17,46 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 Ints = NDArray[np.int64]
 
 
-def tiled_steps(evaluator: KernelEvaluator, enumerator: OptionEnumerator, structure: KernelSketch) -> list[Params]:
+def tiled_steps(evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch) -> list[Params]:
     """Return the legal tilings of a step's kernel, the fastest first.
 
     Args:
         evaluator: Costs kernels of one step.
         enumerator: Enumerates tilings of the root.
-        structure: The kernel, with its shared-memory tiles as fused producers at BLOCK.
+        sketch: The kernel, with its shared-memory tiles as fused producers at BLOCK.
     """
-    tried = enumerator.tilings(structure)
+    tried = enumerator.tilings(sketch)
     if not tried:
         return []
-    rows, _ = _with_filling_threads(evaluator, enumerator, structure, tried)
+    rows, _ = _with_filling_threads(evaluator, enumerator, sketch, tried)
     tilings = [tuple(r) for r in rows.tolist()]
-    evaluator.evaluate(((structure, p) for p in tilings), prune=True)
-    verdicts = evaluator.verdicts(structure)
+    evaluator.evaluate(((sketch, p) for p in tilings), prune=True)
+    verdicts = evaluator.verdicts(sketch)
     return [p for _, p in sorted((rounded_cost(verdicts[p].cost), p) for p in tilings if not verdicts[p].reason)]
 
 
 def points_loaded(
-    evaluator: KernelEvaluator, enumerator: OptionEnumerator, structure: KernelSketch, tilings: Sequence[Params]
+    evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch, tilings: Sequence[Params]
 ) -> Ints:  # fmt: skip
     """Return the points of each fused producer that a thread computes in a step, ``int64[N, fused producers]``.
 
     Args:
         evaluator: Costs kernels of one step.
         enumerator: Gives the columns of tile sizes.
-        structure: The kernel, with its shared-memory tiles as fused producers at BLOCK.
+        sketch: The kernel, with its shared-memory tiles as fused producers at BLOCK.
         tilings: Tilings of its root.
     """
-    rows, extents = _with_filling_threads(evaluator, enumerator, structure, tilings)
-    layout = enumerator.places.layout(structure)
+    rows, extents = _with_filling_threads(evaluator, enumerator, sketch, tilings)
+    layout = enumerator.places.layout(sketch)
     return np.stack([(-(-extents[f] // rows[:, where])).prod(axis=1) for f, where in layout.members], axis=1)
 
 
 def _with_filling_threads(
-    evaluator: KernelEvaluator, enumerator: OptionEnumerator, structure: KernelSketch, tilings: Sequence[Params]
+    evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch, tilings: Sequence[Params]
 ) -> tuple[Ints, dict[str, Ints]]:
     """Return tile sizes ``int64[N, columns]`` in which all threads load each fused producer, and its extents."""
-    layout = enumerator.places.layout(structure)
-    model = evaluator.kernel_model(structure)
+    layout = enumerator.places.layout(sketch)
+    model = evaluator.kernel_model(sketch)
     rows = np.ones((len(tilings), layout.count), np.int64)
     rows[:, : layout.root_serial.stop] = np.array(tilings, np.int64)[:, : layout.root_serial.stop]
     extents = model.member_extents(rows)
@@ -69,7 +69,7 @@ def _with_filling_threads(
 
 def _block(model: SketchFeaturizer, threads: Ints) -> tuple[Ints, Ints]:
     """Return the threads along x, and the product of those along the other axes, of candidates ``int64[N, dims]``."""
-    order = thread_order(model.bound, model.structure.func, model.grid.dims)
+    order = thread_order(model.bound, model.sketch.func, model.grid.dims)
     x = threads[:, model.grid.dims.index(order[0])] if order else np.ones(len(threads), np.int64)  # zero-dimensional
     return x, threads.prod(axis=1) // x
 

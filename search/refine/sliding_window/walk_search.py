@@ -112,7 +112,7 @@ class WalkTilingSearch:
     tiled: list[Params] = field(init=False, default_factory=list)
     _evaluator: KernelEvaluator = field(init=False)
     _enumerator: OptionEnumerator = field(init=False)
-    _structure: KernelSketch = field(init=False)
+    _sketch: KernelSketch = field(init=False)
 
     def __post_init__(self, settings: SearchSettings) -> None:
         site = self.site
@@ -131,19 +131,19 @@ class WalkTilingSearch:
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
         self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
         inlined = frozenset(inlined_calls(cached, _stages(cached, site), set(site.inlined)))
-        self._structure = self._enumerator.places.one(KernelSketch((site.root,), spots, inlined))
-        self.tiled = tiled_steps(self._evaluator, self._enumerator, self._structure)
+        self._sketch = self._enumerator.places.one(KernelSketch((site.root,), spots, inlined))
+        self.tiled = tiled_steps(self._evaluator, self._enumerator, self._sketch)
 
-    def _with_rows_of_step(self, structure: KernelSketch, tilings: list[Params]) -> list[Params]:
+    def _with_rows_of_step(self, sketch: KernelSketch, tilings: list[Params]) -> list[Params]:
         """Return the tilings of the root whose tiles have as many rows as a step."""
-        dims = self._evaluator.kernel_model(structure).grid.dims
+        dims = self._evaluator.kernel_model(sketch).grid.dims
         k = dims.index(self.direction.dim)
         return [p for p in tilings if p[k] * p[len(dims) + k] == self.direction.rows]
 
     @property
     def rough_seconds(self) -> float:
         """Predicted time with the best tiling that was tried, infinite if there is none."""
-        return self._evaluator.known(self._structure, self.tiled[0]).cost if self.tiled else float("inf")
+        return self._evaluator.known(self._sketch, self.tiled[0]).cost if self.tiled else float("inf")
 
     @cached_property
     def refined(self) -> list[TiledWalk]:
@@ -151,11 +151,11 @@ class WalkTilingSearch:
         if not self.tiled:
             return []
         retiler = Retiler(self._evaluator, self._enumerator, self.late, aligns=False)
-        searches = [retiler.descend(self._structure, p) for p in self.tiled[:MOST_REFINED_TILINGS]]
+        searches = [retiler.descend(self._sketch, p) for p in self.tiled[:MOST_REFINED_TILINGS]]
         kernels = []
-        for structure, params in dict.fromkeys(run_batched(self._evaluator, searches)):
-            kernel = build_kernel(self._evaluator.kernel_model(structure), np.array(params, np.int64))
-            seconds = self._evaluator.known(structure, params).cost
+        for sketch, params in dict.fromkeys(run_batched(self._evaluator, searches)):
+            kernel = build_kernel(self._evaluator.kernel_model(sketch), np.array(params, np.int64))
+            seconds = self._evaluator.known(sketch, params).cost
             kernels.append(TiledWalk(seconds, self.direction, self.steps, kernel))
         return kernels
 

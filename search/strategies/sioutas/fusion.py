@@ -94,19 +94,19 @@ class NestedFusion:
         """The pipeline."""
         return self.featurizer.bound
 
-    def run(self, structure: KernelSketch, params: Ints) -> tuple[KernelSketch, Ints, list[str]]:
+    def run(self, sketch: KernelSketch, params: Ints) -> tuple[KernelSketch, Ints, list[str]]:
         """Return a group with members moved into threads if their consumer's iterations read disjoint regions.
 
         Args:
-            structure: The group, all its members at BLOCK.
+            sketch: The group, all its members at BLOCK.
             params: ``int64[columns]``, its tile sizes.
 
         Returns:
             The group, its tile sizes, and the members that stay at BLOCK because no location is legal.
         """
         kept: list[str] = []
-        for spot in reversed(structure.spots):  # consumers first: a member's location depends on theirs
-            location = self._place(structure, params, spot.func)
+        for spot in reversed(sketch.spots):  # consumers first: a member's location depends on theirs
+            location = self._place(sketch, params, spot.func)
             if location is None:
                 continue
             nested, fewer = location
@@ -114,22 +114,22 @@ class NestedFusion:
             if kernel_violations(self.bound, kernel, self.target):
                 kept.append(spot.func)
             else:
-                structure, params = nested, fewer
-        return structure, params, kept
+                sketch, params = nested, fewer
+        return sketch, params, kept
 
-    def _place(self, structure: KernelSketch, params: Ints, func: str) -> tuple[KernelSketch, Ints] | None:
+    def _place(self, sketch: KernelSketch, params: Ints, func: str) -> tuple[KernelSketch, Ints] | None:
         """Return a group with one member at the THREAD level of its consumer; None if it stays at BLOCK."""
-        without = KernelSketch(structure.stages, tuple(s for s in structure.spots if s.func != func), structure.inlined)
+        without = KernelSketch(sketch.stages, tuple(s for s in sketch.spots if s.func != func), sketch.inlined)
         offered = ComputeLocations(self.featurizer).at_thread(without, func)
         if not offered:
             return None  # its readers are in several loop nests
         spot = offered[0].spot(func)
         assert spot is not None
-        model = self.featurizer.model(structure)
+        model = self.featurizer.model(sketch)
         level = self._level(model, params, spot.host, func)
         if level is None:
             return None
-        return offered[min(level, len(offered) - 1)], self._without_columns(structure, params, func)
+        return offered[min(level, len(offered) - 1)], self._without_columns(sketch, params, func)
 
     def _level(self, model: SketchFeaturizer, params: Ints, host: StageId, func: str) -> int | None:
         """Return the number of the host's serial loops that enclose a member; None if threads of the host share it.
@@ -138,8 +138,8 @@ class NestedFusion:
         from the outside in, threads, reductions and serial loops.
         """
         nest = model.geometry(params[None, :]).nest(host)
-        nested = {s.func for s in model.structure.spots if s.level is Level.THREAD}
-        overlap = overlap_dims(self.bound, nest.stage, func, frozenset(model.structure.inlined | nested))
+        nested = {s.func for s in model.sketch.spots if s.level is Level.THREAD}
+        overlap = overlap_dims(self.bound, nest.stage, func, frozenset(model.sketch.inlined | nested))
         if nest.level is not Level.THREAD:
             threads = nest.threads[0]
             if any(d in overlap and threads[k] > 1 for k, d in enumerate(nest.dims)):
@@ -149,9 +149,9 @@ class NestedFusion:
         serial = nest.serial[0]
         return next((k for k, d in enumerate(nest.dims) if d in overlap and serial[k] > 1), len(nest.dims))
 
-    def _without_columns(self, structure: KernelSketch, params: Ints, func: str) -> Ints:
+    def _without_columns(self, sketch: KernelSketch, params: Ints, func: str) -> Ints:
         """Return tile sizes without those of one member."""
-        layout = columns(self.bound, structure)
+        layout = columns(self.bound, sketch)
         kept = [params[: layout.root_serial.stop]]
         kept += [params[where] for name, where in layout.members if name != func]
         return np.concatenate(kept)

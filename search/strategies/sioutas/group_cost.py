@@ -121,46 +121,46 @@ class GroupPricer:
         self.work = WorkOfStages(self.bound)
         self._demands = RequiredRegions(DescriptorTables(self.bound, WorkTable(self.bound)))
 
-    def price(self, structure: KernelSketch, *, final: bool = False, rules: Rules | None = None) -> PricedGroup:
+    def price(self, sketch: KernelSketch, *, final: bool = False, rules: Rules | None = None) -> PricedGroup:
         """Return the valid tilings of a group with their costs.
 
         Args:
-            structure: The group.
+            sketch: The group.
             final: Whether this is the final tiling pass. It tries every second tile size, and divides the memory cost
                 by occupancy and active threads as well. Grouping tries powers of two only.
             rules: Rules to satisfy; by default the strictest ones that some tiling satisfies.
         """
-        key = structure, final, rules
+        key = sketch, final, rules
         if key not in self._prices:
-            self._prices[key] = self._price(structure, final, rules)
+            self._prices[key] = self._price(sketch, final, rules)
         return self._prices[key]
 
-    def _price(self, structure: KernelSketch, final: bool, rules: Rules | None) -> PricedGroup:
+    def _price(self, sketch: KernelSketch, final: bool, rules: Rules | None) -> PricedGroup:
         """As `price`, without its cache."""
-        layout = columns(self.bound, structure)
-        grid = BlockGrid(self.bound, structure, layout)
+        layout = columns(self.bound, sketch)
+        grid = BlockGrid(self.bound, sketch, layout)
         table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final)
         params = np.ones((len(table), layout.count), np.int64)
         params[:, : table.shape[1]] = table
         tile, count = grid.blocks(params)
-        extents = self._demands.member_extents(structure, tile)  # line 14
+        extents = self._demands.member_extents(sketch, tile)  # line 14
         roles = dim_roles(grid.sizes.tolist())
         threaded = {d for d, r in zip(grid.dims, roles, strict=True) if r is Role.THREADS}
-        for spot in structure.spots:
+        for spot in sketch.spots:
             params[:, layout.threads_of(spot.func)] = self._producer_threads(spot.func, extents[spot.func], threaded)
-        nests = [self._nest(s, grid.dims, params[:, layout.root_threads], tile, structure) for s in structure.stages]
+        nests = [self._nest(s, grid.dims, params[:, layout.root_threads], tile, sketch) for s in sketch.stages]
         footprint = np.zeros(len(params), np.int64)
-        for spot in structure.spots:
+        for spot in sketch.spots:
             func = self.bound.funcs[spot.func]
             footprint += extents[spot.func].prod(axis=1) * sum(d.bytes_ for d in func.dtypes)  # line 7
             nests += [
                 self._nest(
                     StageId(func.name, s.number), func.dims, params[:, layout.threads_of(func.name)],
-                    extents[func.name], structure,
+                    extents[func.name], sketch,
                 )
                 for s in func.nonempty_stages
             ]  # fmt: skip
-        return self._evaluate(structure, params, nests, footprint, count.prod(axis=1), final, rules)
+        return self._evaluate(sketch, params, nests, footprint, count.prod(axis=1), final, rules)
 
     def _producer_threads(self, func: str, extents: Ints, threaded: set[str]) -> Ints:
         """Return the threads of a fused producer, ``int64[N, dims]`` (lines 21 to 23).
@@ -174,7 +174,7 @@ class GroupPricer:
             has_threads = [r is Role.THREADS for r in dim_roles(f.extents)]
         return np.where(np.array(has_threads, bool), extents, 1) if f.dims else extents
 
-    def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, structure: KernelSketch) -> _Nest:
+    def _nest(self, id_: StageId, dims: Sequence[str], threads: Ints, points: Ints, sketch: KernelSketch) -> _Nest:
         """Return the loop nest of a stage for all tilings, whose blocks have the given threads and points."""
         stage = self.bound.stage(id_.func, id_.number)
         dims_of_stage = [d for d in thread_order(self.bound, id_.func, dims) if any(p.name == d for p in stage.loops)]
@@ -190,12 +190,12 @@ class GroupPricer:
         return _Nest(id_, None if k is None else dims_of_stage[k], lanes, axes, evaluations)
 
     def _evaluate(
-        self, structure: KernelSketch, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
+        self, sketch: KernelSketch, params: Ints, nests: Sequence[_Nest], footprint: Ints, blocks: Ints, final: bool,
         rules: Rules | None,
     ) -> PricedGroup:  # fmt: skip
         """Return the valid tilings ``int64[N, columns]`` with their costs, from the loop nests of all stages."""
         t, n = self.target, len(params)
-        fused = {s.func for s in structure.spots}
+        fused = {s.func for s in sketch.spots}
         memory, arithmetic = np.zeros(n), np.zeros(n)
         occupancy = np.ones(n)
         active_threads = np.full(n, t.max_threads_per_block, np.int64)
@@ -204,7 +204,7 @@ class GroupPricer:
         block = np.ones((n, AXES), np.int64)
         too_deep = np.zeros(n, bool)
         for nest in nests:
-            work = self.work.of(nest.id, nest.lane, structure.inlined)
+            work = self.work.of(nest.id, nest.lane, sketch.inlined)
             for read in work.reads:  # lines 3 to 6
                 per_load = SHARED_LOAD_COST if read.source in fused else GLOBAL_LOAD_COST / read.consecutive(nest.lanes)
                 memory += nest.evaluations * read.count * per_load

@@ -46,15 +46,15 @@ class Grouper:
     def _saving(self, func: str, group: Roots) -> float:
         """Return the reduction of the sum of costs if a Func's groups are merged into their reader."""
         self.considered["merge"] += 1
-        alone = self.pricer.price(self.partition.structure(group, ())).rules
+        alone = self.pricer.price(self.partition.sketch(group, ())).rules
         members = self.partition.merged_members(func, group)
-        after = self.pricer.price(self.partition.structure(group, members), rules=alone).cost
+        after = self.pricer.price(self.partition.sketch(group, members), rules=alone).cost
         before = self.cost(group) + sum(self.cost(g) for g in self.partition.root_groups_of(func))
         return before - after if math.isfinite(before) and math.isfinite(after) else -math.inf
 
     def cost(self, group: Roots) -> float:
         """Return the cost of a group: that of its best tiling which satisfies the rules of its output alone."""
-        alone = self.pricer.price(self.partition.structure(group, ()))
+        alone = self.pricer.price(self.partition.sketch(group, ()))
         if not self.partition.members[group]:
             return alone.cost
-        return self.pricer.price(self.partition.structure(group), rules=alone.rules).cost
+        return self.pricer.price(self.partition.sketch(group), rules=alone.rules).cost

@@ -88,9 +88,9 @@ class Inliner:
         return before - after if math.isfinite(before) and math.isfinite(after) else -math.inf
 
     def _cost(self, kernels: Iterable[Roots], inlined: set[str]) -> float:
-        return sum(self.pricer.price(self._structure(roots, inlined)).cost for roots in kernels)
+        return sum(self.pricer.price(self._sketch(roots, inlined)).cost for roots in kernels)
 
-    def _structure(self, roots: tuple[StageId, ...], inlined: set[str]) -> KernelSketch:
+    def _sketch(self, roots: tuple[StageId, ...], inlined: set[str]) -> KernelSketch:
         return KernelSketch(roots, (), frozenset(inlined_calls(self.pricer.bound, roots, inlined)))
 
     def _inline(self, name: str) -> set[Roots]:

@@ -84,7 +84,7 @@ class Partition:
                 groups.append(roots)
         return groups
 
-    def structure(self, roots: Roots, members: Iterable[str] | None = None) -> KernelSketch:
+    def sketch(self, roots: Roots, members: Iterable[str] | None = None) -> KernelSketch:
         """Return a group as one kernel with its members at BLOCK.
 
         Args:

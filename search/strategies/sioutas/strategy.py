@@ -138,8 +138,8 @@ class _Run:
 
     def predicted(self, cost: CostModel) -> float:
         """Return the predicted seconds of the schedule; NaN if a kernel has no sketch or too many loads."""
-        described = [sketch for sketch in self._sketches if sketch is not None]
-        models = [self.featurizer.model(structure) for structure, _ in described]
+        described = [kernel for kernel in self._sketches if kernel is not None]
+        models = [self.featurizer.model(sketch) for sketch, _ in described]
         if len(described) < len(self._sketches) or any(model.overflow for model in models):
             return float("nan")
         if not models:
@@ -149,20 +149,20 @@ class _Run:
 
     def _tiled(self, partition: Partition, group: Roots) -> tuple[Kernel, tuple[KernelSketch, Ints] | None] | None:
         """Return the kernel of a group with its sketch and tile sizes; None if the group has to be split."""
-        structure = partition.structure(group)
-        rows = self._tilings(structure, partition.structure(group, ()))
+        sketch = partition.sketch(group)
+        rows = self._tilings(sketch, partition.sketch(group, ()))
         why = "no tiling fits the device"
         for params, shared_bytes, threads in rows:
-            kernel = build_kernel(self.featurizer.model(structure), params)
+            kernel = build_kernel(self.featurizer.model(sketch), params)
             illegal = kernel_violations(self.bound, kernel, self.target)
             if not illegal:
-                if self.mode == "nested" and structure.spots and is_severe(self.target, shared_bytes, threads):
-                    return self._nested(structure, params)
-                return kernel, (structure, params)
+                if self.mode == "nested" and sketch.spots and is_severe(self.target, shared_bytes, threads):
+                    return self._nested(sketch, params)
+                return kernel, (sketch, params)
             why = illegal[0]
             self.counts.pruned[f"illegal in the end: {why}"] += 1
         name = str(group[0])
-        if structure.spots:
+        if sketch.spots:
             self.notes.append(f"the group of {name} was split: {why}")
             return None
         self.notes.append(f"{name} has the baseline's tile: {why}")
@@ -171,12 +171,12 @@ class _Run:
         wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
         return wanted, None
 
-    def _tilings(self, structure: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
+    def _tilings(self, sketch: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
         """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
-        rules = self.pricer.price(alone).rules if structure.spots else None
-        groups = [self.pricer.price(structure, rules=rules)]
+        rules = self.pricer.price(alone).rules if sketch.spots else None
+        groups = [self.pricer.price(sketch, rules=rules)]
         if not self.deadline.passed():
-            groups.insert(0, self.pricer.price(structure, final=True))
+            groups.insert(0, self.pricer.price(sketch, final=True))
         rows: list[tuple[Ints, int, int]] = []
         for priced in groups:
             self.counts.considered["tile"] += priced.considered
@@ -186,10 +186,10 @@ class _Run:
             rows += [t for _, t in zip(range(MOST_TRIED), triples, strict=False)]
         return rows
 
-    def _nested(self, structure: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
+    def _nested(self, sketch: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
         """Return the kernel of a group after nested fusion, with its sketch and tile sizes."""
-        nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(structure, params)
-        self.counts.considered["nest"] += len(structure.spots)
+        nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(sketch, params)
+        self.counts.considered["nest"] += len(sketch.spots)
         if kept:
             self.counts.pruned["no legal place inside a thread"] += len(kept)
         return build_kernel(self.featurizer.model(nested), fewer), (nested, fewer)
