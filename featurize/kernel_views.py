@@ -61,13 +61,13 @@ def kernel_geometry(
     extents: dict[str, Ints] = {}
     for k, stage in enumerate(facts.rows):
         rows = np.arange(n) * len(facts.rows) + k
-        spot = facts.sketch.spot(stage.func)
-        level = Level.ROOT if spot is None else spot.level
+        location = facts.sketch.location(stage.func)
+        level = Level.ROOT if location is None else location.level
         names, reduces = demands.thread_loops(int(plan.demands[k])) if level is Level.THREAD else ((), ())
         bound_stage = facts.bound.stage(stage.func, stage.number)
         nests.append(NestGeometry(batch.nests, rows, bound_stage, level, facts.dims[k], names, reduces))
         active.append(batch.nests.active[rows])
-        if spot is not None:
+        if location is not None:
             extents.setdefault(stage.func, batch.nests.extents[rows][:, : len(facts.dims[k])])
     return KernelGeometry(tuple(nests), batch.blocks, batch.block, tuple(active), extents)
 

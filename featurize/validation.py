@@ -332,9 +332,9 @@ class FeatureChecker:
 
 
 def _candidate_text(sketch: KernelSketch, params: Ints) -> str:
-    loops = {p: f"{p.enclosing}{' each term' if p.each_term else ''}" for p in sketch.spots}
-    spots = ", ".join(f"{p.func}@{p.level.name}({p.host},{loops[p]})" for p in sketch.spots)
-    return f"[{spots}] inlined {sorted(sketch.inlined)} {params[0].tolist()}"
+    loops = {p: f"{p.enclosing}{' each term' if p.each_term else ''}" for p in sketch.locations}
+    locations = ", ".join(f"{p.func}@{p.level.name}({p.host},{loops[p]})" for p in sketch.locations)
+    return f"[{locations}] inlined {sorted(sketch.inlined)} {params[0].tolist()}"
 
 
 def report_lines(name: str, tally: FeatureTally, seconds: float, *, verbose: bool = False) -> Iterator[str]:

@@ -17,7 +17,7 @@ from autosched.analysis.indices import index as ix
 from autosched.featurize.regions.nest_arrays import AXES, NestArrays
 from autosched.featurize.regions.nest_geometry import Ints, NestGeometry, middle_block
 from autosched.featurize.regions.thread_regions import ThreadRegions, regions_in_thread
-from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, inner_reductions, spot_storage
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, inner_reductions, location_storage
 from autosched.featurize.tables.descriptor_tables import DescriptorTables
 from autosched.featurize.tables.growable_table import GrowableArray, hash_rows
 from autosched.featurize.tables.padding import pad_columns
@@ -52,7 +52,7 @@ class ThreadLocation(NamedTuple):
     """A Func that one thread of a host computes.
 
     Attributes:
-        spot: Its location, without the fields that do not change the region.
+        location: Its location, without the fields that do not change the region.
         level: Level of its host.
         dims: Dimensions of the host.
         inside: Funcs between the host and the Func.
@@ -62,7 +62,7 @@ class ThreadLocation(NamedTuple):
         reduces: Whether each of ``names`` is a reduction.
     """
 
-    spot: ComputeLocation
+    location: ComputeLocation
     level: Level
     dims: tuple[str, ...]
     inside: frozenset[str]
@@ -112,20 +112,20 @@ class RequiredRegions:
         """Return the number of a Func's location in a block, with regions propagated by Funcs ``inside``."""
         between = self.funcs_between(func, inside)
         grouped = []
-        for spot in sketch.spots:
-            if spot.aligned is not None and (spot.func == func or spot.func in between):
-                owner = self.bound.funcs[spot.func]
-                fastest = owner.dims.index(spot_storage(owner, spot)[-1])
-                grouped.append((spot.func, AlignedGroups(fastest, *spot.aligned)))
+        for location in sketch.locations:
+            if location.aligned is not None and (location.func == func or location.func in between):
+                owner = self.bound.funcs[location.func]
+                fastest = owner.dims.index(location_storage(owner, location)[-1])
+                grouped.append((location.func, AlignedGroups(fastest, *location.aligned)))
         return self._numbered(BlockLocation(sketch.stages, func, between, tuple(grouped)))
 
     def thread(
-        self, spot: ComputeLocation, level: Level, dims: tuple[str, ...], inside: frozenset[str], around: int
+        self, location: ComputeLocation, level: Level, dims: tuple[str, ...], inside: frozenset[str], around: int
     ) -> int:  # fmt: skip
         """Return the number of a Func's location in a thread.
 
         Args:
-            spot: Its location in the sketch.
+            location: Its location in the sketch.
             level: Level of the host.
             dims: Dimensions of the host.
             inside: Funcs that propagate their regions.
@@ -133,15 +133,15 @@ class RequiredRegions:
         """
         outer = self.places[around] if around >= 0 else None
         names, reduces = (outer.names, outer.reduces) if isinstance(outer, ThreadLocation) else ((), ())
-        host, points = spot.host, dims[: spot.enclosing]
+        host, points = location.host, dims[: location.enclosing]
         stage = self.bound.stage(*host)
-        reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if spot.in_terms else []
+        reductions = [d for d in inner_reductions(stage, dims) if stage.loop(d).reduction] if location.in_terms else []
         host_loops = tuple((host, d) for d in (*reductions, *points))
         flags = (*(True for _ in reductions), *(False for _ in points))
-        between = self.funcs_between(spot.func, inside)
-        spot = spot._replace(aligned=None, storage=())
+        between = self.funcs_between(location.func, inside)
+        location = location._replace(aligned=None, storage=())
         return self._numbered(
-            ThreadLocation(spot, level, dims, between, names, reduces, (*names, *host_loops), (*reduces, *flags))
+            ThreadLocation(location, level, dims, between, names, reduces, (*names, *host_loops), (*reduces, *flags))
         )
 
     def layout(self, place: int) -> int:
@@ -191,14 +191,14 @@ class RequiredRegions:
 
     def member_extents(self, sketch: KernelSketch, tile: Ints) -> dict[str, Ints]:
         """Return the buffer extents of block-level producers, ``int64[N, dims]``, for tiles of the root."""
-        inside = frozenset(s.func for s in sketch.spots) | sketch.inlined
+        inside = frozenset(s.func for s in sketch.locations) | sketch.inlined
         padded = pad_columns(tile, (self.kinds.dims,), 1)
         buffers = {}
-        for spot in sketch.spots:
-            if spot.level is Level.BLOCK:
-                place = self.block(sketch, spot.func, inside)
+        for location in sketch.locations:
+            if location.level is Level.BLOCK:
+                place = self.block(sketch, location.func, inside)
                 extents = self.of_blocks(np.full(len(tile), place), padded)[0]
-                buffers[spot.func] = extents[:, : len(self.bound.funcs[spot.func].dims)]
+                buffers[location.func] = extents[:, : len(self.bound.funcs[location.func].dims)]
         return buffers
 
     def _cached_rows(
@@ -309,9 +309,9 @@ class RequiredRegions:
 
     def _add_threads(self, place: BlockLocation | ThreadLocation, rows: NestArrays, hosts: Ints) -> int:
         assert isinstance(place, ThreadLocation)
-        stage = self.bound.stage(*place.spot.host)
+        stage = self.bound.stage(*place.location.host)
         host = NestGeometry(rows, hosts, stage, place.level, place.dims, place.outer, place.outer_reduces)
-        regions = regions_in_thread(self.bound, place.spot, host, place.inside, thorough=self.thorough)
+        regions = regions_in_thread(self.bound, place.location, host, place.inside, thorough=self.thorough)
         self._reserve_loops(len(place.names))
         d = self.kinds.dims
         columns = {

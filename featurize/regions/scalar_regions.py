@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from autosched.analysis.access.regions import AlignedGroups, Range, Region, demanded_region, loop_ranges
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.regions.nest_geometry import middle_block
-from autosched.featurize.sketch.sketch import ComputeLocation, spot_storage
+from autosched.featurize.sketch.sketch import ComputeLocation, location_storage
 from autosched.schedule.types import Level, StageId
 
 Points = tuple[int, ...]
@@ -46,22 +46,24 @@ class _MiddleBlock:
         self.serial: dict[str, dict[str, int]] = {}
 
     def run(self) -> dict[str, Points]:
-        spots = self.sketch.spots
-        fused = frozenset(s.func for s in spots) | self.sketch.inlined
-        in_threads = frozenset(s.func for s in spots if s.level is Level.THREAD) | self.sketch.inlined
+        locations = self.sketch.locations
+        fused = frozenset(s.func for s in locations) | self.sketch.inlined
+        in_threads = frozenset(s.func for s in locations if s.level is Level.THREAD) | self.sketch.inlined
         roots = [(self.bound.stage(s.func, s.number), self._root(s)) for s in self.sketch.stages]
-        grouped = {s.func: self._groups(s) for s in spots if s.aligned is not None and s.level is Level.BLOCK}
+        grouped = {s.func: self._groups(s) for s in locations if s.aligned is not None and s.level is Level.BLOCK}
         points: dict[str, Points] = {}
-        for spot in spots:
-            if spot.level is Level.BLOCK:
-                region = demanded_region(self.bound, roots, spot.func, fused, grouped)
-                points[spot.func] = self._placed(spot, region, self.params[self.layout.threads_of(spot.func)].tolist())
-        for spot in reversed(spots):
-            if spot.level is Level.THREAD:
-                host = self.bound.stage(spot.host.func, spot.host.number)
-                consumers = [(host, self._inside(spot))]
-                region = demanded_region(self.bound, consumers, spot.func, in_threads)
-                points[spot.func] = self._placed(spot, region, [1] * len(self.bound.funcs[spot.func].dims))
+        for location in locations:
+            if location.level is Level.BLOCK:
+                region = demanded_region(self.bound, roots, location.func, fused, grouped)
+                points[location.func] = self._placed(
+                    location, region, self.params[self.layout.threads_of(location.func)].tolist()
+                )
+        for location in reversed(locations):
+            if location.level is Level.THREAD:
+                host = self.bound.stage(location.host.func, location.host.number)
+                consumers = [(host, self._inside(location))]
+                region = demanded_region(self.bound, consumers, location.func, in_threads)
+                points[location.func] = self._placed(location, region, [1] * len(self.bound.funcs[location.func].dims))
         return points
 
     def _root(self, stage: StageId) -> dict[str, Range]:
@@ -78,33 +80,36 @@ class _MiddleBlock:
                 ranges[d] = lo + start, min(lo + start + n - 1, hi)
         return ranges
 
-    def _groups(self, spot: ComputeLocation) -> AlignedGroups:
-        func = self.bound.funcs[spot.func]
-        assert spot.aligned is not None
-        return AlignedGroups(func.dims.index(spot_storage(func, spot)[-1]), *spot.aligned)
+    def _groups(self, location: ComputeLocation) -> AlignedGroups:
+        func = self.bound.funcs[location.func]
+        assert location.aligned is not None
+        return AlignedGroups(func.dims.index(location_storage(func, location)[-1]), *location.aligned)
 
-    def _placed(self, spot: ComputeLocation, region: Region | None, threads: Sequence[int]) -> Points:
+    def _placed(self, location: ComputeLocation, region: Region | None, threads: Sequence[int]) -> Points:
         """Record the points of a producer's first thread; return the points that the producer covers."""
         assert region is not None
-        func = self.bound.funcs[spot.func]
+        func = self.bound.funcs[location.func]
         points = [max(hi - lo + 1, 1) for lo, hi in region]
-        self.low[spot.func] = {d: lo for d, (lo, _) in zip(func.dims, region, strict=True)}
-        self.serial[spot.func] = {d: -(-n // t) for d, n, t in zip(func.dims, points, threads, strict=True)}
+        self.low[location.func] = {d: lo for d, (lo, _) in zip(func.dims, region, strict=True)}
+        self.serial[location.func] = {d: -(-n // t) for d, n, t in zip(func.dims, points, threads, strict=True)}
         looped = {d.name for s in func.nonempty_stages for d in s.loops}
         return tuple(n if d in looped else 1 for d, n in zip(func.dims, points, strict=True))
 
-    def _inside(self, spot: ComputeLocation) -> Mapping[str, Range]:
+    def _inside(self, location: ComputeLocation) -> Mapping[str, Range]:
         """Return the ranges of the host's loops that one evaluation of a thread-level producer serves."""
-        host = spot.host
+        host = location.host
         func = self.bound.funcs[host.func]
         stage = self.bound.stage(host.func, host.number)
         ranges = loop_ranges(stage, func, func.region)
         low, serial = self.low[host.func], self.serial[host.func]
-        outer = self.dims if self.sketch.spot(host.func) is None else func.dims
+        outer = self.dims if self.sketch.location(host.func) is None else func.dims
         for k, d in enumerate(outer):
             if d in ranges:
                 start = low[d]
-                ranges[d] = start, start if k < spot.enclosing else min(start + serial[d] - 1, max(ranges[d][1], start))
-        for loop in stage.reductions if spot.in_terms else ():
+                ranges[d] = (
+                    start,
+                    start if k < location.enclosing else min(start + serial[d] - 1, max(ranges[d][1], start)),
+                )
+        for loop in stage.reductions if location.in_terms else ():
             ranges[loop.name] = loop.lo, loop.lo
         return ranges

@@ -39,7 +39,7 @@ class ThreadRegions:
 
 
 def regions_in_thread(
-    bound: BoundPipeline, spot: ComputeLocation, host: NestGeometry, inside: Iterable[str], *, thorough: bool
+    bound: BoundPipeline, location: ComputeLocation, host: NestGeometry, inside: Iterable[str], *, thorough: bool
 ) -> ThreadRegions:
     """Return the regions of a Func that one thread of a host requires.
 
@@ -48,16 +48,16 @@ def regions_in_thread(
 
     Args:
         bound: The pipeline.
-        spot: Location of the Func.
+        location: Location of the Func.
         host: The nest that computes it.
         inside: Funcs between the host and the Func, whose regions are passed on.
         thorough: Whether to verify that it moves linearly.
     """
-    probes = _Probes(bound, spot, host, frozenset(inside))
-    n, enclosing = probes.n, spot.enclosing
+    probes = _Probes(bound, location, host, frozenset(inside))
+    n, enclosing = probes.n, location.enclosing
     shifts = [host.step[:, :, a] for a in range(AXES)]
     shifts += [host.loop_moves[:, k] for k in range(len(host.loop_names))]
-    reductions = [d for d in host.reductions if host.stage.loop(d).reduction] if spot.in_terms else []
+    reductions = [d for d in host.reductions if host.stage.loop(d).reduction] if location.in_terms else []
     units = [_unit(host, k) for k in range(enclosing)]
     probes.add(host.low, probes.span)
     probes.add(host.low + host.onward, probes.span)
@@ -86,9 +86,11 @@ def regions_in_thread(
 class _Probes:
     """Required regions of one Func for many positions of its host, inferred in one batch."""
 
-    def __init__(self, bound: BoundPipeline, spot: ComputeLocation, host: NestGeometry, inside: frozenset[str]) -> None:
+    def __init__(
+        self, bound: BoundPipeline, location: ComputeLocation, host: NestGeometry, inside: frozenset[str]
+    ) -> None:
         self.bound = bound
-        self.spot = spot
+        self.location = location
         self.host = host
         self.inside = inside
         self.n = len(host.low)
@@ -98,7 +100,7 @@ class _Probes:
     def spanned(self, serial: Ints) -> Ints:
         """Return the points of the host that one evaluation serves."""
         span = serial.copy()
-        span[:, : self.spot.enclosing] = 1
+        span[:, : self.location.enclosing] = 1
         return span
 
     def add(self, low: Ints, span: Ints, moved: str = "", by: Ints | int = 1) -> None:
@@ -115,12 +117,12 @@ class _Probes:
         func = self.bound.funcs[host.stage.func]
         env: dict[str, tuple[Ints | int, Ints | int]] = dict(loop_ranges(host.stage, func, func.region))
         env |= {d: (low[:, k], high[:, k]) for k, d in enumerate(host.dims) if d in env}
-        if self.spot.in_terms:
+        if self.location.in_terms:
             for d in host.reductions:
                 start = env[d][0]
                 at = np.concatenate([np.broadcast_to(start + a[2].get(d, 0), n) for a in self._pending])
                 env[d] = at, at
-        region = demanded_region(self.bound, [(host.stage, env)], self.spot.func, self.inside)
+        region = demanded_region(self.bound, [(host.stage, env)], self.location.func, self.inside)
         assert region is not None
         rows = len(low)
         lows, highs = stacked([lo for lo, _ in region], rows), stacked([hi for _, hi in region], rows)

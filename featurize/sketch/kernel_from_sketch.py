@@ -18,9 +18,9 @@ from autosched.featurize.sketch.sketch import (
     NestOrder,
     inner_order,
     lane_sizes,
+    location_storage,
     member_dims,
     shared_tile,
-    spot_storage,
     thread_order,
 )
 from autosched.schedule.plan import KernelPlan
@@ -91,15 +91,15 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
         root_threads, root_serial = params[layout.root_threads], params[layout.root_serial]
         inside = _thread_loops(bound, sketch.order(stage), dims, root_threads, root_serial)
         tilings[stage] = StageTiling(stage, (*blocks, *inside))
-    for spot in sketch.spots:
-        extents = np.array(required[spot.func], np.int64)
-        threads = params[layout.threads_of(spot.func)] if spot.level is Level.BLOCK else np.ones_like(extents)
+    for location in sketch.locations:
+        extents = np.array(required[location.func], np.int64)
+        threads = params[layout.threads_of(location.func)] if location.level is Level.BLOCK else np.ones_like(extents)
         serial = -(-extents // threads)
         threads = -(-extents // serial)  # no thread without points
-        for stage in _stages(bound, spot.func):
-            dims = member_dims(bound, stage) if spot.level is Level.BLOCK else bound.funcs[spot.func].dims
+        for stage in _stages(bound, location.func):
+            dims = member_dims(bound, stage) if location.level is Level.BLOCK else bound.funcs[location.func].dims
             loops, divided = sketch.order(stage), (threads, serial)
-            tile = loops.tile or (shared_tile(bound, stage) if spot.level is Level.BLOCK else ())
+            tile = loops.tile or (shared_tile(bound, stage) if location.level is Level.BLOCK else ())
             if tile:
                 terms = [bound.stage(*stage).loop(d).extent for d in dims[len(extents) :]]
                 own, least = np.array(tile, np.int64).T
@@ -107,10 +107,14 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
                 divided = own, np.maximum(-(-np.array([*extents, *terms]) // own), least)
             tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
-    for spot in sketch.spots:
-        own = tuple(tilings[s] for s in _stages(bound, spot.func))
-        at = ComputeAt(spot.level, spot.host, _depth(model, tilings[spot.host], spot))
-        members.append(FusedProducer(own, at, spot_storage(bound.funcs[spot.func], spot), spot.stored, spot.aligned))
+    for location in sketch.locations:
+        own = tuple(tilings[s] for s in _stages(bound, location.func))
+        at = ComputeAt(location.level, location.host, _depth(model, tilings[location.host], location))
+        members.append(
+            FusedProducer(
+                own, at, location_storage(bound.funcs[location.func], location), location.stored, location.aligned
+            )
+        )
     calls = inlined_calls(bound, list(tilings), set(sketch.inlined))
     order = list(bound.funcs)
     kernel = Kernel(
@@ -144,14 +148,14 @@ def _thread_loops(
     return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in looped and extent[d] > 1), *inside)
 
 
-def _depth(model: SketchFeaturizer, host: StageTiling, spot: ComputeLocation) -> int:
+def _depth(model: SketchFeaturizer, host: StageTiling, location: ComputeLocation) -> int:
     """Return the number of the host's loops that enclose a fused producer."""
-    kinds = (LoopKind.BLOCK,) if spot.level is Level.BLOCK else (LoopKind.BLOCK, LoopKind.THREAD)
+    kinds = (LoopKind.BLOCK,) if location.level is Level.BLOCK else (LoopKind.BLOCK, LoopKind.THREAD)
     start = 1 + max((k for k, p in enumerate(host.loops) if p.kind in kinds), default=-1)
-    if not spot.in_terms:
+    if not location.in_terms:
         return start
-    is_root = model.sketch.spot(host.stage.func) is None
+    is_root = model.sketch.location(host.stage.func) is None
     dims = model.grid.dims if is_root else member_dims(model.bound, host.stage)
-    around = set(dims[: spot.enclosing])
+    around = set(dims[: location.enclosing])
     enclosed = [k for k, p in enumerate(host.loops) if p.kind is LoopKind.REDUCTION or p.dim in around]
     return max([start, *(k + 1 for k in enclosed)])

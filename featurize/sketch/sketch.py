@@ -79,7 +79,7 @@ class KernelSketch:
 
     Attributes:
         stages: The root stages, which share a grid.
-        spots: Compute locations of fused producers, in the order of the pipeline.
+        locations: Compute locations of fused producers, in the order of the pipeline.
         inlined: Funcs inlined into it.
         near: Funcs that are not placed yet, of which this kernel is the only reader.
         far: Funcs that are not placed yet and have other readers too.
@@ -89,7 +89,7 @@ class KernelSketch:
     """
 
     stages: tuple[StageId, ...]
-    spots: tuple[ComputeLocation, ...] = ()
+    locations: tuple[ComputeLocation, ...] = ()
     inlined: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
     far: frozenset[str] = frozenset()
@@ -101,10 +101,10 @@ class KernelSketch:
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        key = (self.stages, self.spots, self.inlined, self.near, self.far, self.orders, self.lanes)
-        cached = frozenset(source for s in self.spots if (source := cached_source(s.func)) is not None)
+        key = (self.stages, self.locations, self.inlined, self.near, self.far, self.orders, self.lanes)
+        cached = frozenset(source for s in self.locations if (source := cached_source(s.func)) is not None)
         object.__setattr__(self, "staged", cached)
-        object.__setattr__(self, "_where", {s.func: s for s in self.spots})
+        object.__setattr__(self, "_where", {s.func: s for s in self.locations})
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -121,7 +121,7 @@ class KernelSketch:
         """The Func computed at root."""
         return self.stages[0].func
 
-    def spot(self, func: str) -> ComputeLocation | None:
+    def location(self, func: str) -> ComputeLocation | None:
         """Return the compute location of a fused producer, None for other Funcs."""
         return self._where.get(func)
 
@@ -142,9 +142,9 @@ def storage_order(func: BoundFunc) -> tuple[str, ...]:
     return (*(d for d in func.dims if d != innermost), *((innermost,) if innermost is not None else ()))
 
 
-def spot_storage(func: BoundFunc, spot: ComputeLocation | None) -> tuple[str, ...]:
+def location_storage(func: BoundFunc, location: ComputeLocation | None) -> tuple[str, ...]:
     """Return a Func's dimensions from slowest to fastest in memory, at its compute location if it is fused."""
-    return spot.storage if spot is not None and spot.storage else storage_order(func)
+    return location.storage if location is not None and location.storage else storage_order(func)
 
 
 def tiled_dims(bound: BoundPipeline, stages: Sequence[StageId]) -> tuple[str, ...]:
@@ -277,9 +277,9 @@ def columns(bound: BoundPipeline, sketch: KernelSketch) -> TileColumns:
     d = len(tiled_dims(bound, sketch.stages))
     position = 2 * d
     members = []
-    for spot in sketch.spots:
-        if spot.level is Level.BLOCK:
-            n = len(bound.funcs[spot.func].dims)
-            members.append((spot.func, slice(position, position + n)))
+    for location in sketch.locations:
+        if location.level is Level.BLOCK:
+            n = len(bound.funcs[location.func].dims)
+            members.append((location.func, slice(position, position + n)))
             position += n
     return TileColumns(slice(0, d), slice(d, 2 * d), tuple(members), position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.accesses.accesses import AccessGroup, AccessTable, StageAccesses
-from autosched.featurize.sketch.sketch import KernelSketch, member_dims, spot_storage, tiled_dims
+from autosched.featurize.sketch.sketch import KernelSketch, location_storage, member_dims, tiled_dims
 from autosched.schedule.kernel.bank_conflicts import column_accessed_from
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import Level, StageId
@@ -36,20 +36,25 @@ class SketchAnalysis:
         self.inlined = tuple(f for f in bound.funcs if f in sketch.inlined)
         self.accesses: dict[StageId, StageAccesses] = {s: table.of(s.func, s.number, sketch.inlined) for s in self.rows}
         self.dims: list[tuple[str, ...]] = [
-            tiled_dims(bound, sketch.stages) if sketch.spot(s.func) is None else member_dims(bound, s)
+            tiled_dims(bound, sketch.stages) if sketch.location(s.func) is None else member_dims(bound, s)
             for s in self.rows
         ]
         self.lifetimes = self._lifetimes()
-        threads = {p.func for p in sketch.spots if p.level is Level.THREAD}
+        threads = {p.func for p in sketch.locations if p.level is Level.THREAD}
         self.carriers = tuple(s for s in self.rows if s.func not in threads)
         self.overflow = any(a.overflow for a in self.accesses.values())
         self._by_columns: dict[tuple[str | None, ...], frozenset[str]] = {}
         self.earlier = self._earlier()
 
     def _stage_rows(self) -> tuple[StageId, ...]:
-        spots = self.sketch.spots
-        blocks = [s for spot in spots if spot.level is Level.BLOCK for s in self.stages_of(spot.func)]
-        threads = [s for spot in reversed(spots) if spot.level is Level.THREAD for s in self.stages_of(spot.func)]
+        locations = self.sketch.locations
+        blocks = [s for location in locations if location.level is Level.BLOCK for s in self.stages_of(location.func)]
+        threads = [
+            s
+            for location in reversed(locations)
+            if location.level is Level.THREAD
+            for s in self.stages_of(location.func)
+        ]
         return (*self.sketch.stages, *blocks, *threads)
 
     def stages_of(self, func: str) -> list[StageId]:
@@ -64,9 +69,9 @@ class SketchAnalysis:
 
     def _lifetimes(self) -> dict[str, tuple[int, int]]:
         """Return the first and last step that access each block-level producer's buffer."""
-        spots = [s.func for s in self.sketch.spots if s.level is Level.BLOCK]
-        steps = [*spots, self.sketch.func]
-        lifetimes: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(spots)}
+        locations = [s.func for s in self.sketch.locations if s.level is Level.BLOCK]
+        steps = [*locations, self.sketch.func]
+        lifetimes: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(locations)}
         for k, name in enumerate(steps):
             for source in self._reads(name):
                 if source in lifetimes:
@@ -76,7 +81,7 @@ class SketchAnalysis:
     def _earlier(self) -> dict[StageId, tuple[StageId, ...]]:
         """Return ``earlier``."""
         earlier: dict[StageId, tuple[StageId, ...]] = {}
-        blocks = [s.func for s in self.sketch.spots if s.level is Level.BLOCK]
+        blocks = [s.func for s in self.sketch.locations if s.level is Level.BLOCK]
         for stages in (*(self.stages_of(f) for f in blocks), self.sketch.stages):
             func = self.bound.funcs[stages[0].func]
             private = all(is_private_tile(func, self.bound.stage(s.func, s.number)) for s in stages)
@@ -88,16 +93,16 @@ class SketchAnalysis:
 
     def _add_step(self, stage: StageId, step: list[StageId], earlier: dict[StageId, tuple[StageId, ...]]) -> None:
         """Append a nest, after the thread-level producers inside it, to a step without barriers."""
-        hosted = [s for s in self.sketch.spots if s.level is Level.THREAD and s.host == stage]
-        for spot in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
-            for inner in self.stages_of(spot.func):
+        hosted = [s for s in self.sketch.locations if s.level is Level.THREAD and s.host == stage]
+        for location in sorted(hosted, key=lambda s: (s.enclosing, s.each_term)):
+            for inner in self.stages_of(location.func):
                 self._add_step(inner, step, earlier)
         earlier[stage] = tuple(step)
         step.append(stage)
 
     def _reads(self, func: str) -> set[str]:
         """Return the sources of a step's stages, those of thread-level producers inside them included."""
-        threads = {s.func for s in self.sketch.spots if s.level is Level.THREAD}
+        threads = {s.func for s in self.sketch.locations if s.level is Level.THREAD}
         sources: set[str] = set()
         queue = [s for s in self.rows if s.func == func]
         while queue:
@@ -114,10 +119,12 @@ class SketchAnalysis:
             lanes: The dimension of threadIdx.x, if any, for each of `carriers`.
         """
         if lanes not in self._by_columns:
-            spots = self.sketch.spots
-            shared = {s.func: spot_storage(self.bound.funcs[s.func], s) for s in spots if s.level is Level.BLOCK}
+            locations = self.sketch.locations
+            shared = {
+                s.func: location_storage(self.bound.funcs[s.func], s) for s in locations if s.level is Level.BLOCK
+            }
             shared = {name: order for name, order in shared.items() if order}
-            transparent = self.sketch.inlined | {s.func for s in spots if s.level is Level.THREAD}
+            transparent = self.sketch.inlined | {s.func for s in locations if s.level is Level.THREAD}
             chosen = dict(zip(self.carriers, lanes, strict=True))
             self._by_columns[lanes] = column_accessed_from(self.bound, shared, transparent, chosen)
         return self._by_columns[lanes]

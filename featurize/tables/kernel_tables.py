@@ -122,8 +122,8 @@ class KernelTableBuilder:
 
     def _build(self, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
         s = facts.sketch
-        spots = [s.spot(r.func) for r in facts.rows]
-        levels = [ROOT if spot is None else LEVELS[spot.level] for spot in spots]
+        locations = [s.location(r.func) for r in facts.rows]
+        levels = [ROOT if location is None else LEVELS[location.level] for location in locations]
         position = {stage: k for k, stage in enumerate(facts.rows)}
         first: dict[str, int] = {}
         for stage, k in position.items():
@@ -143,9 +143,9 @@ class KernelTableBuilder:
             demands=_ints(demands),
             rounds=_ints(rounds),
             grid=self._grid(facts),
-            groups_of=_ints(0 if p is None or p.aligned is None else p.aligned[0] for p in spots),
-            aligned=any(p.aligned is not None for p in s.spots),
-            stored=_ints(int(p is not None and p.stored) for p in spots),
+            groups_of=_ints(0 if p is None or p.aligned is None else p.aligned[0] for p in locations),
+            aligned=any(p.aligned is not None for p in s.locations),
+            stored=_ints(int(p is not None and p.stored) for p in locations),
             layouts=_ints(self.demands.layout(d) if v == THREAD else 0 for d, v in zip(demands, levels, strict=True)),
             loops=max(map(self.demands.loops_around, inner), default=0),
             accesses=_ints(accesses.rows),
@@ -162,9 +162,11 @@ class KernelTableBuilder:
     def _location(self, facts: SketchAnalysis, stage: StageId, level: int) -> int:
         """Return the number of a nest's location."""
         s = facts.sketch
-        spot = s.spot(stage.func)
+        location = s.location(stage.func)
         stages = s.stages if level == ROOT else tuple(facts.stages_of(stage.func))
-        return self.kinds.place(NestLocation(stage, level, stages, s.order(stage), spot.storage if spot else ()))
+        return self.kinds.place(
+            NestLocation(stage, level, stages, s.order(stage), location.storage if location else ())
+        )
 
     def _accesses(
         self, facts: SketchAnalysis, levels: Sequence[int], where: Sequence[int], first: Mapping[str, int]
@@ -176,11 +178,11 @@ class KernelTableBuilder:
             accesses = facts.accesses[stage]
             for group, store in [(g, False) for g in accesses.loads] + [(g, True) for g in accesses.stores]:
                 is_result = group.source == stage.func
-                spot = s.spot(group.source)
-                memory = OWN_MEMORY[levels[k] if is_result else ROOT if spot is None else LEVELS[spot.level]]
+                location = s.location(group.source)
+                memory = OWN_MEMORY[levels[k] if is_result else ROOT if location is None else LEVELS[location.level]]
                 row = self.kinds.accesses_at(where[k], group, store, memory, placed=True)
                 columns.add(row, first.get(group.source, -1), (k, group, store))
-                if store and is_result and spot is not None and spot.stored:
+                if store and is_result and location is not None and location.stored:
                     row = self.kinds.accesses_at(where[k], group, store, GLOBAL, placed=True)
                     columns.add(row, -1, (k, group, store))
         return columns
@@ -190,25 +192,25 @@ class KernelTableBuilder:
     ) -> tuple[list[int], list[int], list[int]]:
         """Return the host, the required region and the nesting depth of each nest."""
         s = facts.sketch
-        inside = frozenset(p.func for p in s.spots) | s.inlined
-        in_threads = frozenset(p.func for p in s.spots if p.level is Level.THREAD) | s.inlined
+        inside = frozenset(p.func for p in s.locations) | s.inlined
+        in_threads = frozenset(p.func for p in s.locations if p.level is Level.THREAD) | s.inlined
         hosts = list(range(len(levels)))
         demands = [-1] * len(levels)
         rounds = [0] * len(levels)
         for k, stage in enumerate(facts.rows):  # hosts come before their producers
-            spot = s.spot(stage.func)
-            if spot is None:
+            location = s.location(stage.func)
+            if location is None:
                 continue
-            if spot.level is Level.BLOCK:
-                demands[k] = self.demands.block(s, spot.func, inside)
+            if location.level is Level.BLOCK:
+                demands[k] = self.demands.block(s, location.func, inside)
                 continue
-            host = hosts[k] = position[spot.host]
+            host = hosts[k] = position[location.host]
             rounds[k] = rounds[host] + 1
             level = (Level.ROOT, Level.BLOCK, Level.THREAD)[levels[host]]
-            stages = s.stages if level is Level.ROOT else (spot.host,)
+            stages = s.stages if level is Level.ROOT else (location.host,)
             around = demands[host] if level is Level.THREAD else -1
             dims = self.kinds.dims_of(levels[host], stages)
-            demands[k] = self.demands.thread(spot, level, dims, in_threads, around)
+            demands[k] = self.demands.thread(location, level, dims, in_threads, around)
         return hosts, demands, rounds
 
     def _grid(self, facts: SketchAnalysis) -> Ints:

@@ -76,7 +76,7 @@ class PipelineTables:
 
     def facts(self, sketch: KernelSketch) -> SketchAnalysis:
         """Return the analysis of a sketch; sketches that differ only in Funcs not placed yet share it."""
-        key = sketch.stages, sketch.spots, sketch.inlined, sketch.orders, sketch.lanes
+        key = sketch.stages, sketch.locations, sketch.inlined, sketch.orders, sketch.lanes
         analysis = self._facts.get(key)
         if analysis is None:
             placed = replace(sketch, near=frozenset(), far=frozenset())

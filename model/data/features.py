@@ -231,16 +231,18 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
 def kernel_key(sketch: KernelSketch, params: Params, rewrites: Rewrites = ()) -> str:
     """Return a hash of a kernel and its rewrites that is equal in all processes."""
     stages = ",".join(map(str, sketch.stages))
-    spots = ",".join(f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in sketch.spots)
-    text = f"{stages}|{spots}|{','.join(sorted(sketch.inlined))}|{','.join(map(str, params))}"
-    changed = [*sketch.orders, *(s.storage for s in sketch.spots if s.storage), *sketch.lanes]
-    stored = [s.func for s in sketch.spots if s.stored]
+    locations = ",".join(
+        f"{s.func}@{s.level.key.upper()}:{s.host}:{_loops_of(s)}:{s.aligned}" for s in sketch.locations
+    )
+    text = f"{stages}|{locations}|{','.join(sorted(sketch.inlined))}|{','.join(map(str, params))}"
+    changed = [*sketch.orders, *(s.storage for s in sketch.locations if s.storage), *sketch.lanes]
+    stored = [s.func for s in sketch.locations if s.stored]
     for part in (changed, stored, rewrites):
         if part:
             text += f"|{part}"
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def _loops_of(spot: ComputeLocation) -> str:
+def _loops_of(location: ComputeLocation) -> str:
     """Return the loops of its host that enclose a fused producer, as text for the hash."""
-    return f"{spot.enclosing}{'each term' if spot.each_term else ''}"
+    return f"{location.enclosing}{'each term' if location.each_term else ''}"

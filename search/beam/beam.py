@@ -188,7 +188,7 @@ class BeamSearch:
 
     def _passes_exact_checks(self, state: State) -> bool:
         """Whether all kernels of a state pass the exact checks."""
-        return all(self.evaluator.passes_exact_checks(p.sketch, p.params) for p in state.pieces if p.sketch.spots)
+        return all(self.evaluator.passes_exact_checks(p.sketch, p.params) for p in state.pieces if p.sketch.locations)
 
     def _cost_factor(self, state: State, number: int, seen: Counter[int]) -> int:
         """Return the penalty factor of a state: occurrences of its structure, and more if that is not blessed."""

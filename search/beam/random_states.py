@@ -90,11 +90,15 @@ class RandomStates:
         pieces = []
         for piece in state.pieces:
             sketch, params = piece.sketch, piece.params
-            for spot in sketch.spots:
-                if spot.level is Level.BLOCK and self.evaluator.bound.funcs[spot.func].dims and rng.random() < VARIED:
+            for location in sketch.locations:
+                if (
+                    location.level is Level.BLOCK
+                    and self.evaluator.bound.funcs[location.func].dims
+                    and rng.random() < VARIED
+                ):
                     multiple = int(rng.choice((2, 4, 8)))
                     aligned = TileAlignment(multiple, int(rng.integers(multiple)))
-                    sketch = self._enumerator.places.one(with_alignment(sketch, spot.func, aligned))
+                    sketch = self._enumerator.places.one(with_alignment(sketch, location.func, aligned))
             sources = cache_reads.sources(sketch)
             if sources and rng.random() < VARIED:
                 variants = cache_reads.variants((sketch, params), sources[int(rng.integers(len(sources)))])

@@ -86,8 +86,8 @@ def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[ob
 @lru_cache(maxsize=1 << 14)
 def _placement(s: KernelSketch) -> tuple[int, int]:
     """Return hashes of a kernel's levels and hosts, and of the loops that enclose its fused producers."""
-    where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.spots), s.inlined))
-    return where, hash(tuple((p.enclosing, p.each_term) for p in s.spots))
+    where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.locations), s.inlined))
+    return where, hash(tuple((p.enclosing, p.each_term) for p in s.locations))
 
 
 def tiling_buckets(tilings: Ints, layout: TileColumns, depth: int) -> Ints:

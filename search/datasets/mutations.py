@@ -90,7 +90,7 @@ class Mutator:
         self, sketch: KernelSketch, params: Params, rng: np.random.Generator
     ) -> tuple[KernelSketch, Params] | None:
         """Return a kernel with another tile alignment in shared memory, or with one cache read more or less."""
-        blocks = [s.func for s in sketch.spots if s.level is Level.BLOCK]
+        blocks = [s.func for s in sketch.locations if s.level is Level.BLOCK]
         changes = [("align", func) for func in blocks]
         changes += [("drop", func) for func in blocks if cached_source(func) is not None]
         changes += [("copy", source) for source in self._cache_reads.sources(sketch)]
@@ -98,7 +98,7 @@ class Mutator:
             return None
         change, name = changes[int(rng.integers(len(changes)))]
         if change == "drop":
-            rest = KernelSketch(sketch.stages, tuple(s for s in sketch.spots if s.func != name), sketch.inlined)
+            rest = KernelSketch(sketch.stages, tuple(s for s in sketch.locations if s.func != name), sketch.inlined)
             return rest, self._decider.with_threads(PartialKernel(sketch, params, tiled=True), rest, name, ())
         variants = self._aligned(sketch, params, name)
         if change == "copy":
@@ -107,10 +107,10 @@ class Mutator:
 
     def _aligned(self, sketch: KernelSketch, params: Params, func: str) -> list[tuple[KernelSketch, Params]]:
         """Return a kernel with each other useful alignment of a fused producer."""
-        spot = sketch.spot(func)
-        if spot is None:
+        location = sketch.location(func)
+        if location is None:
             return []
-        others = {None, *alignments(self.evaluator.kernel_model(sketch), func)} - {spot.aligned}
+        others = {None, *alignments(self.evaluator.kernel_model(sketch), func)} - {location.aligned}
         ordered = sorted(others, key=repr)
         return [(self._decider.places.one(with_alignment(sketch, func, a)), params) for a in ordered]
 

@@ -39,7 +39,7 @@ class CrossRewriteCache(Generic[Value]):
             func_ids: Ids of its pipeline's Funcs, from `func_ids`.
             default: Value to cache if there is none.
         """
-        inside = {s.func for s in sketch.stages} | {s.func for s in sketch.spots} | sketch.inlined
+        inside = {s.func for s in sketch.stages} | {s.func for s in sketch.locations} | sketch.inlined
         if not inside <= func_ids.keys():  # cache reads have no ids
             return default
         in_order = tuple(number for name, number in func_ids.items() if name in inside)

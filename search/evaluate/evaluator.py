@@ -121,7 +121,7 @@ class KernelEvaluator:
 
     def may_keep(self, sketch: KernelSketch, params: Params) -> bool:
         """Return whether a kernel without an alternative is kept: legal, or at root alone, where it is merely slow."""
-        return not (sketch.spots or sketch.inlined) or not self._verdicts[sketch][params].reason
+        return not (sketch.locations or sketch.inlined) or not self._verdicts[sketch][params].reason
 
     def evaluate(self, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         """Evaluate kernels in batches and cache their verdicts.
@@ -230,9 +230,9 @@ class KernelEvaluator:
         `ALIGNMENT`. It is cached by these.
         """
         s, layout = model.sketch, model.layout
-        inside = frozenset(p.func for p in s.spots) | s.inlined
+        inside = frozenset(p.func for p in s.locations) | s.inlined
         between = self.featurizer.tables.demands.funcs_between(func, inside) | {func}
-        part = KernelSketch(s.stages, tuple(p for p in s.spots if p.func in between), s.inlined & between)
+        part = KernelSketch(s.stages, tuple(p for p in s.locations if p.func in between), s.inlined & between)
         serial = params[layout.root_serial]
         tile = tuple(t * n % ALIGNMENT for t, n in zip(params[layout.root_threads], serial, strict=True))
         members = tuple(n for name, where in layout.members if name in between for n in params[where])

@@ -56,8 +56,8 @@ class CacheReadSearch:
         once = frozenset(name for name, count in uses.items() if count == 1)
         pieces = tuple(self.kernel_with_cache_reads(p, most, once) for p in state.pieces)
         costs = tuple(self.evaluator.known(p.sketch, p.params).cost for p in pieces)
-        spots = (s for p in pieces for s in p.sketch.spots if cached_source(s.func) is None)
-        levels = {**state.levels, **{s.func: s.level for s in spots}}
+        locations = (s for p in pieces for s in p.sketch.locations if cached_source(s.func) is None)
+        levels = {**state.levels, **{s.func: s.level for s in locations}}
         return State(pieces, costs, levels, sum(costs), state.steps)
 
     def kernel_with_cache_reads(
@@ -100,14 +100,14 @@ class CacheReadSearch:
             func = self.enumerator.bound.funcs[name]
             read = frozenset[str]().union(*(s.sources for s in func.stages))
             if source in read and not read & inside and inside.issuperset(func.consumers):
-                without = KernelSketch(sketch.stages, sketch.spots, sketch.inlined - {name})
+                without = KernelSketch(sketch.stages, sketch.locations, sketch.inlined - {name})
                 alternatives.append((name, without))
         return alternatives
 
     def sources(self, sketch: KernelSketch) -> list[str]:
         """Return the arrays in global memory of which a point reads several elements, the most loaded first."""
         model = self.evaluator.kernel_model(sketch)
-        inside = {sketch.func, *(s.func for s in sketch.spots)}
+        inside = {sketch.func, *(s.func for s in sketch.locations)}
         reads: dict[str, int] = {}
         for stage in model.rows:
             for group in model.accesses_of(stage).loads:
@@ -131,9 +131,9 @@ class CacheReadSearch:
         source = cached_source(name)
         copied = sketch.staged if source is None else sketch.staged | {source}
         order = list(insert_cache_reads(self.enumerator.bound, copied).funcs)
-        spots = (*sketch.spots, ComputeLocation(name, Level.BLOCK, sketch.stages[0]))
+        locations = (*sketch.locations, ComputeLocation(name, Level.BLOCK, sketch.stages[0]))
         plain = KernelSketch(
-            sketch.stages, tuple(sorted(spots, key=lambda s: order.index(s.func))), sketch.inlined
+            sketch.stages, tuple(sorted(locations, key=lambda s: order.index(s.func))), sketch.inlined
         )  # fmt: skip
         kernels: list[Kernel] = []
         for aligned in (None, *alignments(self.evaluator.kernel_model(plain), name)):

@@ -127,7 +127,7 @@ class Refinement:
             sketch, params = describe_kernel(evaluator.bound, kernel)
             pieces.append(PartialKernel(self.expander.enumerator.places.one(sketch), params, tiled=True))
             levels |= dict.fromkeys(sketch.inlined, Level.INLINE)
-            levels |= {spot.func: spot.level for spot in sketch.spots}
+            levels |= {location.func: location.level for location in sketch.locations}
             levels[sketch.func] = Level.ROOT
         evaluator.evaluate((p.sketch, p.params) for p in pieces)
         costs = tuple(evaluator.known(p.sketch, p.params).cost for p in pieces)

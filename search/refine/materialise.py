@@ -91,8 +91,8 @@ class MaterialiseSearch:
         readers = sorted(self._readers(pieces, name), key=lambda p: order.index(p.sketch.func))
         if len(readers) + func.is_output < 2 or not readers:
             return None
-        plain = all(cached_source(s.func) is not None for s in producers[0].sketch.spots)  # cache reads are dropped
-        materialises = any(s.stored for s in readers[0].sketch.spots)
+        plain = all(cached_source(s.func) is not None for s in producers[0].sketch.locations)  # cache reads are dropped
+        materialises = any(s.stored for s in readers[0].sketch.locations)
         return (producers[0], readers[0]) if plain and not materialises else None
 
     def _readers(self, pieces: list[PartialKernel], name: str) -> Iterator[PartialKernel]:
@@ -133,9 +133,9 @@ class MaterialiseSearch:
 
     def _with_materialised(self, reader: KernelSketch, producer: KernelSketch) -> KernelSketch:
         """Return the reader with the producer fused and materialised, in place of a cache read or global loads."""
-        spots = [s for s in reader.spots if s.func != cache_name(producer.func)]
-        spots.append(ComputeLocation(producer.func, Level.BLOCK, reader.stages[0], stored=True))
-        copied = (source for s in spots if (source := cached_source(s.func)) is not None)
+        locations = [s for s in reader.locations if s.func != cache_name(producer.func)]
+        locations.append(ComputeLocation(producer.func, Level.BLOCK, reader.stages[0], stored=True))
+        copied = (source for s in locations if (source := cached_source(s.func)) is not None)
         order = list(insert_cache_reads(self.retiler.enumerator.bound, copied).funcs)
-        spots.sort(key=lambda s: order.index(s.func))
-        return KernelSketch(reader.stages, tuple(spots), reader.inlined | producer.inlined)
+        locations.sort(key=lambda s: order.index(s.func))
+        return KernelSketch(reader.stages, tuple(locations), reader.inlined | producer.inlined)

@@ -45,7 +45,7 @@ def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[frozenset[str
 
 def computed_in(sketch: KernelSketch) -> frozenset[str]:
     """Return the Funcs that a kernel computes, cache reads excluded."""
-    fused = (s.func for s in sketch.spots if cached_source(s.func) is None)
+    fused = (s.func for s in sketch.locations if cached_source(s.func) is None)
     return sketch.inlined.union([sketch.func], fused)
 
 

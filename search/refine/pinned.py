@@ -22,12 +22,12 @@ class PinnedDecision:
 
     Attributes:
         level: Level of its compute location.
-        spot: Compute location within a kernel, at BLOCK and THREAD.
+        location: Compute location within a kernel, at BLOCK and THREAD.
         tilings: Tile sizes: threads and serial points of each of its kernels at ROOT, its threads at BLOCK.
     """
 
     level: Level
-    spot: ComputeLocation | None = None
+    location: ComputeLocation | None = None
     tilings: tuple[Params, ...] = ()
 
 
@@ -38,9 +38,9 @@ def pinned_decisions(places: ComputeLocations, state: State) -> dict[str, Pinned
     for piece in state.pieces:
         s, layout = piece.sketch, places.layout(piece.sketch)
         roots.setdefault(s.func, {})[s.stages[0].number] = piece.params[: layout.root_serial.stop]
-        for spot in s.spots:
-            threads = (piece.params[layout.threads_of(spot.func)],) if spot.level is Level.BLOCK else ()
-            decisions[spot.func] = PinnedDecision(spot.level, spot, threads)
+        for location in s.locations:
+            threads = (piece.params[layout.threads_of(location.func)],) if location.level is Level.BLOCK else ()
+            decisions[location.func] = PinnedDecision(location.level, location, threads)
     for func, level in state.levels.items():
         if level is Level.ROOT:
             decisions[func] = PinnedDecision(level, None, tuple(p for _, p in sorted(roots.get(func, {}).items())))
@@ -63,10 +63,10 @@ def pinned_options(
     near = enumerator.options(state, decision, fusion=fusion, only=KINDS[pinned.level])
     if decision.group is not None or pinned.level is Level.INLINE:
         return near
-    if pinned.spot is not None:
-        location = pinned.spot._replace(aligned=None)
-        near = [o for o in near if o.added[0].sketch.spot(decision.func) == location]
-    if near and pinned.spot is not None and pinned.spot.aligned is not None:
+    if pinned.location is not None:
+        location = pinned.location._replace(aligned=None)
+        near = [o for o in near if o.added[0].sketch.location(decision.func) == location]
+    if near and pinned.location is not None and pinned.location.aligned is not None:
         return [_aligned(enumerator, near[0], pinned)]
     if pinned.tilings:
         same = [o for o in near if _tiles(enumerator.places, o) == pinned.tilings[0]]
@@ -76,9 +76,9 @@ def pinned_options(
 
 def _aligned(enumerator: OptionEnumerator, option: Option, pinned: PinnedDecision) -> Option:
     """Return an option at BLOCK with the pinned tile alignment and threads."""
-    assert pinned.spot is not None
+    assert pinned.location is not None
     (piece,) = option.added
-    sketch = enumerator.places.one(with_alignment(piece.sketch, option.func, pinned.spot.aligned))
+    sketch = enumerator.places.one(with_alignment(piece.sketch, option.func, pinned.location.aligned))
     where = enumerator.places.layout(sketch).threads_of(option.func)
     params = (*piece.params[: where.start], *pinned.tilings[0], *piece.params[where.stop :])
     return option._replace(added=(PartialKernel(sketch, params, tiled=True),))

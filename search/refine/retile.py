@@ -150,9 +150,9 @@ class Retiler:
 
     def _alignments(self, sketch: KernelSketch, func: str) -> list[KernelSketch]:
         """Return a kernel with all tile alignments of a fused producer to try, the current one first."""
-        spot = sketch.spot(func)
-        if not self.aligns or spot is None or self.evaluator.target.kind == "cpu":
+        location = sketch.location(func)
+        if not self.aligns or location is None or self.evaluator.target.kind == "cpu":
             return [sketch]
         model = self.evaluator.kernel_model(self.enumerator.places.bare(sketch))
-        chosen = [spot.aligned, *(a for a in (None, *alignments(model, func)) if a != spot.aligned)]
+        chosen = [location.aligned, *(a for a in (None, *alignments(model, func)) if a != location.aligned)]
         return [self.enumerator.places.one(with_alignment(sketch, func, a)) for a in chosen]

@@ -24,7 +24,7 @@ def alignments(model: SketchFeaturizer, func: str) -> list[TileAlignment]:
     """
     bound, sketch = model.bound, model.sketch
     fastest = storage_order(bound.funcs[func])[-1:]
-    inside = {sketch.func, *(s.func for s in sketch.spots)}
+    inside = {sketch.func, *(s.func for s in sketch.locations)}
     votes: Counter[TileAlignment] = Counter()
     for stage in (s for s in model.rows if s.func == func and fastest):
         for group in model.accesses_of(stage).loads:
@@ -39,8 +39,8 @@ def with_alignment(sketch: KernelSketch, func: str, aligned: TileAlignment | Non
     def changed(s: ComputeLocation) -> ComputeLocation:
         return s._replace(aligned=aligned) if s.func == func else s
 
-    spots = tuple(map(changed, sketch.spots))
-    return KernelSketch(sketch.stages, spots, sketch.inlined, sketch.near, sketch.far)
+    locations = tuple(map(changed, sketch.locations))
+    return KernelSketch(sketch.stages, locations, sketch.inlined, sketch.near, sketch.far)
 
 
 def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:

@@ -74,7 +74,7 @@ class ComputeLocations:
     def bare(self, sketch: KernelSketch) -> KernelSketch:
         """Return a sketch without the status of its undecided sources."""
         if sketch not in self._bare:
-            self._bare[sketch] = self.one(KernelSketch(sketch.stages, sketch.spots, sketch.inlined))
+            self._bare[sketch] = self.one(KernelSketch(sketch.stages, sketch.locations, sketch.inlined))
         return self._bare[sketch]
 
     def layout(self, sketch: KernelSketch) -> TileColumns:
@@ -97,7 +97,7 @@ class ComputeLocations:
     @staticmethod
     def inside(sketch: KernelSketch) -> set[str]:
         """Return the Funcs that a kernel computes, inlined ones included."""
-        return {sketch.func, *(s.func for s in sketch.spots), *sketch.inlined}
+        return {sketch.func, *(s.func for s in sketch.locations), *sketch.inlined}
 
     def _cached(
         self, sketch: KernelSketch, step: str, func: str, make: Callable[[], Iterable[KernelSketch]]
@@ -126,7 +126,7 @@ class ComputeLocations:
         s = sketch
         inlined = self._inlined_into(func) | {func}
         return self._cached(
-            s, "inline", func, lambda: [KernelSketch(s.stages, s.spots, s.inlined | inlined, s.near, s.far)]
+            s, "inline", func, lambda: [KernelSketch(s.stages, s.locations, s.inlined | inlined, s.near, s.far)]
         )[0]
 
     def at_block(self, sketch: KernelSketch, func: str) -> KernelSketch:
@@ -166,14 +166,14 @@ class ComputeLocations:
             if g.source == func
         )
 
-    def _with(self, s: KernelSketch, spot: ComputeLocation) -> KernelSketch:
-        inlined = s.inlined | self._inlined_into(spot.func)
-        return KernelSketch(s.stages, self._ordered((*s.spots, spot)), inlined, s.near, s.far)
+    def _with(self, s: KernelSketch, location: ComputeLocation) -> KernelSketch:
+        inlined = s.inlined | self._inlined_into(location.func)
+        return KernelSketch(s.stages, self._ordered((*s.locations, location)), inlined, s.near, s.far)
 
-    def _ordered(self, spots: Sequence[ComputeLocation]) -> tuple[ComputeLocation, ...]:
+    def _ordered(self, locations: Sequence[ComputeLocation]) -> tuple[ComputeLocation, ...]:
         if not self._order:
             self._order.update((name, k) for k, name in enumerate(self.bound.funcs))
-        return tuple(sorted(spots, key=lambda s: self._order[s.func]))
+        return tuple(sorted(locations, key=lambda s: self._order[s.func]))
 
     def _common_host(self, sketch: KernelSketch, func: str) -> tuple[StageId, _EnclosingLoops] | None:
         """Return the innermost stage whose thread computes all readers of a Func, with the loops that enclose them."""
@@ -183,10 +183,10 @@ class ComputeLocations:
             if all(g.source != func for g in model.accesses_of(reader).loads):
                 continue
             chain = [(reader, _EnclosingLoops(len(dims), in_terms=True))]
-            spot = sketch.spot(reader.func)
-            while spot is not None and spot.level is Level.THREAD:
-                chain.append((spot.host, _EnclosingLoops(spot.enclosing, spot.in_terms)))
-                spot = sketch.spot(spot.host.func)
+            location = sketch.location(reader.func)
+            while location is not None and location.level is Level.THREAD:
+                chain.append((location.host, _EnclosingLoops(location.enclosing, location.in_terms)))
+                location = sketch.location(location.host.func)
             chains.append(chain)
         if not chains:
             return None
@@ -243,4 +243,4 @@ class ComputeLocations:
             consumers = self.bound.funcs[name].consumers
             only_here = all(c in inside and c not in elsewhere for c in consumers)
             (near if only_here else far).add(name)
-        return KernelSketch(sketch.stages, sketch.spots, sketch.inlined, frozenset(near), frozenset(far))
+        return KernelSketch(sketch.stages, sketch.locations, sketch.inlined, frozenset(near), frozenset(far))

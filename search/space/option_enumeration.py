@@ -283,13 +283,13 @@ class OptionEnumerator:
         piece = state.pieces[reader]
         options = []
         for sketch in self.places.at_thread(piece.sketch, func.name):
-            spot = sketch.spot(func.name)
-            assert spot is not None
-            if spot.each_term and not self.settings.per_reduction_step:
+            location = sketch.location(func.name)
+            assert location is not None
+            if location.each_term and not self.settings.per_reduction_step:
                 continue
-            if not spot.in_terms and lane_sizes(self.bound, (spot.host,)):
+            if not location.in_terms and lane_sizes(self.bound, (location.host,)):
                 continue  # a thread has only some of a warp reduction's terms
-            if spot.enclosing and not self._has_loop(piece, spot.host.func, spot.enclosing - 1):
+            if location.enclosing and not self._has_loop(piece, location.host.func, location.enclosing - 1):
                 continue  # the same as the next outer location
             updated = self._updated_pieces(state, func.name, [(sketch, piece)], kept)
             if self.places.may_index_dynamically(sketch, func.name):
@@ -300,8 +300,8 @@ class OptionEnumerator:
     def _has_loop(self, piece: PartialKernel, host: str, position: int) -> bool:
         """Whether a thread of the host has a serial loop over the dimension at a position."""
         layout = self.places.layout(piece.sketch)
-        spot = piece.sketch.spot(host)
-        if spot is None:
+        location = piece.sketch.location(host)
+        if location is None:
             return piece.params[layout.root_serial][position] > 1
         return True
 

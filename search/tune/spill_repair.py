@@ -183,7 +183,7 @@ def _lighter_variants(
     """Yield equivalent kernels without cache reads, if all fused producers are such, and with producers inlined."""
     computed = {m.func for m in kernel.fused if cached_source(m.func) is None}
     if kernel.fused and not computed:
-        uncached = replace(sketch, spots=())
+        uncached = replace(sketch, locations=())
         yield uncached, params[: OptionEnumerator(evaluator).places.layout(uncached).root_serial.stop]
     computed |= {i.func for i in kernel.inlined}
     for baseline in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.fused else ():

@@ -27,7 +27,7 @@ def test_tiles_across_a_multiple_of_a_divisor_have_larger_regions(aligned: TileA
     fine[x] = coarse[x // 32] + coarse[x // 32 + 1]
     f[x] = fine[x] * 2
     bound = bind(Pipeline([f.over(x=(0, 1300))]), {"image": (48,)})
-    spots = (ComputeLocation("coarse", Level.BLOCK, F), ComputeLocation("fine", Level.BLOCK, F, aligned=aligned))
-    model = Featurizer(bound, get_target("h200")).model(KernelSketch((F,), spots))
+    locations = (ComputeLocation("coarse", Level.BLOCK, F), ComputeLocation("fine", Level.BLOCK, F, aligned=aligned))
+    model = Featurizer(bound, get_target("h200")).model(KernelSketch((F,), locations))
     nests = model.evaluate(np.array([[1, 1, 1, 1, 1, 1]], np.int64)).geometry.nests
     assert {n.stage.func: int(n.covered[0, 0]) for n in nests}["coarse"] == needed

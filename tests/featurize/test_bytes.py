@@ -25,8 +25,8 @@ y, x = Var("y"), Var("x")
     ("placed", "params"),
     [
         ({"inlined": frozenset({"inner"})}, [2, 64, 1, 1]),
-        ({"spots": (ComputeLocation("inner", Level.THREAD, StageId("outer"), 1),)}, [2, 64, 1, 1]),
-        ({"spots": (ComputeLocation("inner", Level.BLOCK, StageId("outer"), 1),)}, [2, 64, 1, 1, 2, 64]),
+        ({"locations": (ComputeLocation("inner", Level.THREAD, StageId("outer"), 1),)}, [2, 64, 1, 1]),
+        ({"locations": (ComputeLocation("inner", Level.BLOCK, StageId("outer"), 1),)}, [2, 64, 1, 1, 2, 64]),
     ],
 )
 def test_a_kernel_reads_its_input_at_every_compute_location(placed: dict[str, object], params: list[int]) -> None:

@@ -38,7 +38,7 @@ def test_transactions_match_the_emulator(name: str) -> None:
 @pytest.mark.parametrize(("name", "seed"), [("kernel_regression", 101), ("depthwise_separable_conv", 110)])
 def test_transactions_of_producers_per_reduction_step_match_the_emulator(name: str, seed: int) -> None:
     checker, kernels = drawn(name, seed)
-    assert any(s.each_term for kernel in kernels for s in kernel.sketch.spots)
+    assert any(s.each_term for kernel in kernels for s in kernel.sketch.locations)
     checker.check(seed)
     exact = [what for what in checker.tally.compared if what.endswith("sectors, exact")]
     assert checker.tally.failures == []
@@ -49,7 +49,7 @@ def test_loads_shared_by_a_thread_level_producer_and_its_reader_count_once() -> 
     checker, kernels = drawn("harris_gray", 1)
     table = checker.as_written.tables.accesses
     both = [
-        p.sketch for p in kernels for s in p.sketch.spots
+        p.sketch for p in kernels for s in p.sketch.locations
         if s.level is Level.THREAD and s.host.func == p.sketch.func
         and sources(table, s.func, p.sketch) & sources(table, p.sketch.func, p.sketch)
     ]  # fmt: skip
@@ -61,7 +61,7 @@ def test_loads_shared_by_a_thread_level_producer_and_its_reader_count_once() -> 
 def test_a_cache_read_moved_by_two_block_loops_has_its_largest_tile() -> None:
     """The difference of an image and the image moved by dx, in blocks over x and dx."""
     checker, kernels = drawn("nl_means", 1)
-    copied = [p.sketch for p in kernels if p.sketch.spot(cache_name("input")) is not None]
+    copied = [p.sketch for p in kernels if p.sketch.location(cache_name("input")) is not None]
     assert any({"dx", "x"} <= {*checker.problem.bound.funcs[s.func].dims} for s in copied)
     checker.check(1)
     assert checker.tally.failures == []
@@ -80,7 +80,7 @@ def test_loads_that_are_equal_only_in_the_middle_block_count_twice() -> None:
 def test_kernels_with_cut_aligned_groups_are_approximate() -> None:
     """Code guards each point of a group."""
     checker, kernels = drawn("layer_norm", 3)
-    assert any(s.aligned is not None for p in kernels for s in p.sketch.spots)
+    assert any(s.aligned is not None for p in kernels for s in p.sketch.locations)
     checker.check(3)
     assert checker.tally.failures == []
     assert checker.tally.compared["shared loads requests, approximate"] > 0

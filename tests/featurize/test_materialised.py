@@ -42,7 +42,7 @@ def test_sectors_stored_match_the_emulator(threads: str) -> None:
     bound = blurred_and_sharp(128, 256)
     found = storing(bound, threads)
     sketch, params = describe_kernel(bound, found)
-    assert sketch.spot("blurred") is not None and sketch.spot("blurred").stored  # type: ignore[union-attr]
+    assert sketch.location("blurred") is not None and sketch.location("blurred").stored  # type: ignore[union-attr]
     model = Featurizer(bound, H200, amortised=False).model(sketch)
     assert build_kernel(model, np.array(params, np.int64)).fused[0].materialised
     features = model.evaluate(np.array([params], np.int64)).features[0]

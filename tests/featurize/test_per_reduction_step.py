@@ -55,7 +55,7 @@ def test_a_sketch_and_its_kernel_are_inverse(place: str) -> None:
     kernel = kernel_at(bound, place)
     sketch, params = describe_kernel(bound, kernel)
     depth, _ = PLACES[place]
-    assert {(s.enclosing, s.each_term) for s in sketch.spots} == {(depth - 1, depth == 1)}
+    assert {(s.enclosing, s.each_term) for s in sketch.locations} == {(depth - 1, depth == 1)}
     assert build_kernel(Featurizer(bound, H200).model(sketch), np.array(params, np.int64)) == kernel
 
 
@@ -117,7 +117,7 @@ def test_one_point_per_thread_has_equal_loops_inside_its_points(terms: int) -> N
 
 
 def test_per_reduction_step_is_part_of_a_sketch() -> None:
-    spot = ComputeLocation("dot", Level.THREAD, SUMS)
-    outside, inside = (KernelSketch((SUMS,), (s,)) for s in (spot, spot._replace(each_term=True)))
-    assert outside != inside and not spot.in_terms
-    assert replace(inside, spots=(spot,)) == outside
+    location = ComputeLocation("dot", Level.THREAD, SUMS)
+    outside, inside = (KernelSketch((SUMS,), (s,)) for s in (location, location._replace(each_term=True)))
+    assert outside != inside and not location.in_terms
+    assert replace(inside, locations=(location,)) == outside

@@ -37,8 +37,8 @@ def loads(bound: BoundPipeline, rows: int, *, threads: int = 1) -> float:
     """Return the shared loads of ``tall`` in a block of ``rows`` rows of one warp's width, by both enumerations."""
     featurizer = Featurizer(bound, H200)
     featurizer.tables.entries = ComparedPool(featurizer.tables.kinds, amortised=True, vectors=True)
-    spots = (ComputeLocation("bright", Level.BLOCK, OUT), ComputeLocation("tall", Level.BLOCK, OUT))
-    model = featurizer.model(KernelSketch((OUT,), spots))
+    locations = (ComputeLocation("bright", Level.BLOCK, OUT), ComputeLocation("tall", Level.BLOCK, OUT))
+    model = featurizer.model(KernelSketch((OUT,), locations))
     params = (4, 32, rows // 4, 1, 4, 32, threads, 32)
     found = model.evaluate(np.array([params], np.int64)).features
     return float(found[0, model.rows.index(StageId("tall")), INDEX["num_shared_mem_loads_per_block"]])

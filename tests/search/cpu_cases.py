@@ -40,9 +40,9 @@ def counts_of(featurizer: Featurizer, sketch: KernelSketch, *params: int) -> dic
 
 
 def rows_of(
-    func: Func, *params: int, spots: tuple[ComputeLocation, ...] = (), inlined: frozenset[str] = frozenset()
+    func: Func, *params: int, locations: tuple[ComputeLocation, ...] = (), inlined: frozenset[str] = frozenset()
 ) -> LaneLoops:
     """Return the nests of a kernel of H x W points, for any names of its dimensions."""
     bound = bind(Pipeline([func.over(**dict(zip(func.dims, ((0, H), (0, W)), strict=True)))]), {"image": (H, W)})
-    evaluation = evaluated(Featurizer(bound, CPU), KernelSketch((StageId(func.name),), spots, inlined), *params)
+    evaluation = evaluated(Featurizer(bound, CPU), KernelSketch((StageId(func.name),), locations, inlined), *params)
     return lane_loops(evaluation, lambda model: CpuKernelCosts(model, {}))

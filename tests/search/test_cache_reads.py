@@ -51,7 +51,7 @@ def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
 def state_with(evaluator: KernelEvaluator, sketch: KernelSketch, params: tuple[int, ...]) -> State:
     evaluator.evaluate([(sketch, params)])
     cost = evaluator.known(sketch, params).cost
-    levels = {"out": Level.ROOT, "near": Level.BLOCK if sketch.spot("near") else Level.INLINE}
+    levels = {"out": Level.ROOT, "near": Level.BLOCK if sketch.location("near") else Level.INLINE}
     return State((PartialKernel(sketch, params, tiled=True),), (cost,), levels, cost, 0)
 
 
@@ -109,5 +109,5 @@ def test_pinned_decision_keeps_its_alignment() -> None:
     decision = Decision("near")
     stager.enumerator.prefetch([root], decision)
     (option,) = pinned_options(stager.enumerator, root, decision, pinned["near"], fusion=True)
-    assert option.added[0].sketch.spots == sketch.spots
+    assert option.added[0].sketch.locations == sketch.locations
     assert option.added[0].params == (8, 32, 1, 1, 8, 9)

@@ -166,8 +166,8 @@ def test_lanes_along_columns_of_a_buffer_are_far(storage: tuple[str, ...], unit:
     g[y, x] = IMAGE[y, x] * 2
     f[y, x] = g[y, x] + 1
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (W, 4 * W)})
-    spot = ComputeLocation("g", Level.BLOCK, StageId("f"), storage=storage)
-    work = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), (spot,))), {}).of(StageId("f"), "x")
+    location = ComputeLocation("g", Level.BLOCK, StageId("f"), storage=storage)
+    work = LaneWorks(Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), (location,))), {}).of(StageId("f"), "x")
     assert (work.accesses.unit, work.accesses.far) == (unit, far)
 
 

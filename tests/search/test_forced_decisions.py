@@ -73,7 +73,7 @@ def test_pruned_kernels_end_a_state_at_the_next_choice(free: tuple[str, ...]) ->
     first = search_of("unsharp", settings)
     state = next(s for s in first.run() if s.levels["gray"] is Level.ROOT)
     (output,) = (p for p in state.pieces if p.sketch.func == "output")
-    assert output.sketch.spots
+    assert output.sketch.locations
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))

@@ -109,8 +109,8 @@ def test_lanes_follow_consumers_through_fused_producers() -> None:
     high[y, x] = deep[y, x] + 1
     f[y, x] = low[y, x] * high[y, x]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, 2 * W)})
-    spots = tuple(ComputeLocation(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
-    featurizer, sketch = Featurizer(bound, CPU), KernelSketch((StageId("f"),), spots)
+    locations = tuple(ComputeLocation(name, Level.THREAD, StageId("f")) for name in ("deep", "low", "high"))
+    featurizer, sketch = Featurizer(bound, CPU), KernelSketch((StageId("f"),), locations)
     work = LaneWorks(featurizer.model(sketch), {}).of(StageId("deep"), "x")
     assert (work.accesses.near, work.accesses.stride, work.accesses.fixed, work.values.arithmetic) == (1, 2, 0, 1)
     assert counts_of(featurizer, sketch, 1, 256, 1, 1)["strided_accesses"] > 0.9 * H * W

@@ -81,14 +81,14 @@ def test_boundary_share_is_independent_of_names() -> None:
     assert borders(y, x) == borders(a, b) == borders(x, y) == 1 / 16
 
 
-def of_columns(*spots: ComputeLocation) -> LaneLoops:
+def of_columns(*locations: ComputeLocation) -> LaneLoops:
     """Return the nests of a kernel whose fused producer has the root's dimensions in reverse order."""
     around, g, f, h = IMAGE.wrapped(), Func("g"), Func("f"), Func("h")
     g[x, y] = around[y, x + 2] * 2
     h[y, x] = g[x, y] + 1
-    f[y, x] = (h if len(spots) > 1 else g)[(y, x) if len(spots) > 1 else (x, y)]
+    f[y, x] = (h if len(locations) > 1 else g)[(y, x) if len(locations) > 1 else (x, y)]
     own = 40, 4
-    return rows_of(f, 4, 40, 1, 1, *own, spots=spots, inlined=frozenset({around.name}))
+    return rows_of(f, 4, 40, 1, 1, *own, locations=locations, inlined=frozenset({around.name}))
 
 
 @pytest.mark.parametrize("through", [False, True])

@@ -204,8 +204,8 @@ def test_each_func_has_one_neighbourhood_with_its_neighbours() -> None:
 
 def places(sketch: KernelSketch) -> KernelSketch:
     """Return a sketch without tile alignments."""
-    for spot in sketch.spots:
-        sketch = with_alignment(sketch, spot.func, None)
+    for location in sketch.locations:
+        sketch = with_alignment(sketch, location.func, None)
     return sketch
 
 

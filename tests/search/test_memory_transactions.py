@@ -89,7 +89,7 @@ def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None
     (piece,) = staged.pieces
     assert violations(bound, schedule_of(evaluator, staged), H200) == []
     if dear:
-        assert [s.func for s in piece.sketch.spots] == ["bright"]
+        assert [s.func for s in piece.sketch.locations] == ["bright"]
         assert piece.sketch.inlined == frozenset()
         assert staged.levels["bright"] is Level.BLOCK
 

@@ -23,7 +23,7 @@ def two_nests() -> LaneLoops:
     g, f = Func("g"), Func("f")
     g[y, x] = IMAGE[y, x] * 2 + 1
     f[y, x] = g[y, x] + 1
-    return rows_of(f, 4, 32, 1, 1, 4, 8, spots=(ComputeLocation("g", Level.BLOCK, StageId("f")),))
+    return rows_of(f, 4, 32, 1, 1, 4, 8, locations=(ComputeLocation("g", Level.BLOCK, StageId("f")),))
 
 
 def inputs_of(rows: LaneLoops, *seconds: float) -> dict[str, float]:

@@ -37,8 +37,8 @@ def kernel_regression(sizes: Mapping[str, int]) -> BoundPipeline:
 
 def places(bound: BoundPipeline, sketch: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
     found = ComputeLocations(Featurizer(bound, H200)).at_thread(sketch, func)
-    spots = [s.spot(func) for s in found]
-    return [(str(s.host), s.enclosing, s.each_term) for s in spots if s is not None]
+    locations = [s.location(func) for s in found]
+    return [(str(s.host), s.enclosing, s.each_term) for s in locations if s is not None]
 
 
 def each_term(schedule: Schedule) -> list[str]:

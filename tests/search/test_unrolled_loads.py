@@ -30,9 +30,9 @@ def test_terms_of_a_host_that_stay_a_loop_are_no_copies(terms: int, each_term: b
     total[n] += exp(-distance[sample.s, n])
     bound = bind(Pipeline([total.over(n=(0, 4096))]), {"queries": (4, 4096), "samples": (terms, 4)})
     host = StageId("total", 1)
-    spot = ComputeLocation("distance", Level.THREAD, host, each_term=each_term)
+    location = ComputeLocation("distance", Level.THREAD, host, each_term=each_term)
     featurizer = Featurizer(bound, CPU)
-    model = featurizer.model(KernelSketch((StageId("total"), host), (spot,)))
+    model = featurizer.model(KernelSketch((StageId("total"), host), (location,)))
     found = featurizer.evaluate([model], [np.array([(256, 1)], np.int64)])
     reason = int(reasons_of(found, SearchSettings(), CPU)[0])
     assert (reason > 0) == pruned, REASONS[reason]

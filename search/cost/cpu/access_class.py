@@ -133,8 +133,8 @@ class AccessClassifier:
 
     def is_private(self, func: str) -> bool:
         """Whether a Func lies in an array inside each thread."""
-        spot = self._model.sketch.spot(func)
-        return spot is not None and spot.level is Level.THREAD
+        location = self._model.sketch.location(func)
+        return location is not None and location.level is Level.THREAD
 
     def scattered_stores(
         self, stage: StageId, access: StageAccesses, moves: Moves, wild: set[tuple[str, int]]
@@ -227,7 +227,7 @@ class AccessClassifier:
         if source in bound.inputs:
             return float(prod(bound.inputs[source].shape) * bound.inputs[source].dtype.bytes_)
         func = bound.funcs[source]
-        in_memory = self._model.sketch.spot(source) is None
+        in_memory = self._model.sketch.location(source) is None
         return float(prod(func.extents) * max(d.bytes_ for d in func.dtypes)) if in_memory else 0.0
 
 

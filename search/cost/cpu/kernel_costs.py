@@ -168,8 +168,8 @@ class CpuKernelCosts:
         """By Func with loops in the kernel and dimension: the root's dimensions, from 1, that shift it."""
         facts = self._facts
         result = {s.func: {d: {k} for k, d in enumerate(facts.dims[0], 1)} for s in facts.sketch.stages}
-        for spot in reversed(facts.sketch.spots):  # consumers first
-            result[spot.func] = self._root_dims_of(spot.func, result)
+        for location in reversed(facts.sketch.locations):  # consumers first
+            result[location.func] = self._root_dims_of(location.func, result)
         return result
 
     def _root_dims_of(self, func: str, consumers: dict[str, dict[str, set[int]]]) -> dict[str, set[int]]:
@@ -188,8 +188,8 @@ class CpuKernelCosts:
         """``int64[rows]``: number of arrays in global memory that each nest accesses."""
         facts = self._facts
         return np.array([
-            (facts.sketch.spot(s.func) is None)
-            + len({g.source for g in facts.accesses[s].loads if facts.sketch.spot(g.source) is None})
+            (facts.sketch.location(s.func) is None)
+            + len({g.source for g in facts.accesses[s].loads if facts.sketch.location(g.source) is None})
             for s in facts.rows
         ])  # fmt: skip
 
@@ -213,7 +213,7 @@ class CpuKernelCosts:
             {
                 (g.source, g.component): self._points(g.source) * facts.itemsize(g)
                 for g in facts.accesses[stage].loads
-                if g.source != stage.func and facts.sketch.spot(g.source) is None
+                if g.source != stage.func and facts.sketch.location(g.source) is None
             }
             for stage in facts.rows
         ]
@@ -226,7 +226,7 @@ class CpuKernelCosts:
         """Return the nest with threads of its own that contains a nest."""
         rows = self._facts.rows
         while rows[row] not in self._facts.carriers:
-            spot = self._facts.sketch.spot(rows[row].func)
-            assert spot is not None, "a stage without threads of its own has a host"
-            row = rows.index(spot.host)
+            location = self._facts.sketch.location(rows[row].func)
+            assert location is not None, "a stage without threads of its own has a host"
+            row = rows.index(location.host)
         return row

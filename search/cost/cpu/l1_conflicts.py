@@ -90,7 +90,7 @@ def _rows_by_set(
 
 
 def _in_memory(model: SketchFeaturizer, group: AccessGroup) -> bool:
-    return model.sketch.spot(group.source) is None  # inputs have no compute location
+    return model.sketch.location(group.source) is None  # inputs have no compute location
 
 
 def _sets(model: SketchFeaturizer, group: AccessGroup) -> int:

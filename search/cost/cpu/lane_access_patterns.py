@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.featurize.accesses.accesses import AccessGroup, AccessRow
 from autosched.featurize.featurizer import SketchFeaturizer
-from autosched.featurize.sketch.sketch import spot_storage
+from autosched.featurize.sketch.sketch import location_storage
 from autosched.schedule.cpu_policy import MAX_PERIOD, MAX_VECTOR_STEP, lane_period
 from autosched.search.refine.tile_alignment import array_in_memory
 
@@ -93,7 +93,7 @@ class LaneAccesses:
         fastest = self.fastest(group.source)
         # Without an exact row, inexactness means a conditional load, not a floor.
         floors = any(r is not None and r.exact for r in group.rows)
-        in_memory = group.source in self._model.bound.inputs or self._model.sketch.spot(group.source) is None
+        in_memory = group.source in self._model.bound.inputs or self._model.sketch.location(group.source) is None
         strides: Sequence[int] = (UNEVEN,) * len(group.rows)  # buffers have another storage order
         if in_memory:
             _, strides, _ = array_in_memory(self._model.bound, group)
@@ -184,8 +184,8 @@ class LaneAccesses:
         """Return the dimension of an array whose neighbours are adjacent in memory."""
         model = self._model
         func = model.bound.funcs.get(source)
-        spot = None if func is None else model.sketch.spot(source)
-        if func is not None and spot is not None:
-            return func.dims.index(spot_storage(func, spot)[-1]) if func.dims else 0
+        location = None if func is None else model.sketch.location(source)
+        if func is not None and location is not None:
+            return func.dims.index(location_storage(func, location)[-1]) if func.dims else 0
         extents = model.bound.inputs[source].shape if func is None else func.extents
         return max((k for k, n in enumerate(extents) if n > 1), default=0)

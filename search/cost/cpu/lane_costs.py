@@ -250,7 +250,7 @@ class LaneWorks:
                 row = size * (inputs[group.source].shape or (1,))[-1]
                 result.input_row = min(result.input_row or row, row)
                 from_inputs += size * times
-            elif self._model.sketch.spot(group.source) is None:
+            elif self._model.sketch.location(group.source) is None:
                 from_funcs += size * times
         result.inputs = from_inputs / max(from_inputs + from_funcs, 1)
         result.stored = float(sum(self._model.facts.itemsize(g) * len(g.offsets) for g in access.stores))

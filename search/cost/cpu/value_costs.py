@@ -104,8 +104,8 @@ class ValueCosts:
         return self._cache[key][1]
 
     def _find_moves(self, stage: StageId, lane: str | None) -> Moves:
-        spot = self._model.sketch.spot(stage.func)
-        if spot is None or spot.level is Level.BLOCK:
+        location = self._model.sketch.location(stage.func)
+        if location is None or location.level is Level.BLOCK:
             return {} if lane is None else {lane: 1}
         dims = self._model.bound.funcs[stage.func].dims
         result: Moves = {}

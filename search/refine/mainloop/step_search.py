@@ -129,7 +129,7 @@ class StepTilingSearch:
         loops = self.bound.stage(*host).reductions
         count = prod(d.extent // self.terms.get(d.name, d.extent) for d in loops)
         sketch = self._sketch(view)
-        staged = frozenset(s.func for s in sketch.spots)
+        staged = frozenset(s.func for s in sketch.locations)
         async_sources = staged if self.transfer is TransferMode.ASYNC_COPY else frozenset()
         steps = MainloopScaling(view, count, host, staged, async_copies=async_sources)
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # of sources
@@ -147,7 +147,7 @@ class StepTilingSearch:
         if self.transfer is not TransferMode.ASYNC_COPY:
             return True
         copied = insert_cache_reads(self.evaluator.bound, self.site.sources)
-        return all(can_be_copied(copied, s.func, self.target) for s in self.sketch.spots)
+        return all(can_be_copied(copied, s.func, self.target) for s in self.sketch.locations)
 
     def tile(self, candidates: Sequence[Params] | None = None, most: int | None = None) -> None:
         """Evaluate tilings of the root and set ``tiled`` to the legal ones, the best first.
@@ -204,9 +204,11 @@ class StepTilingSearch:
         copied = insert_cache_reads(view, site.sources)
         order = list(copied.funcs)
         names = sorted((cache_name(s) for s in site.sources), key=order.index)
-        spots = [ComputeLocation(n, Level.BLOCK, site.stages[0], storage=_storage(copied, site.host, n)) for n in names]
+        locations = [
+            ComputeLocation(n, Level.BLOCK, site.stages[0], storage=_storage(copied, site.host, n)) for n in names
+        ]
         through = inlined_calls(copied, site.stages, set(site.inlined))
-        return KernelSketch(site.stages, tuple(spots), frozenset(through))
+        return KernelSketch(site.stages, tuple(locations), frozenset(through))
 
     def kernel(self, sketch: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of all steps."""

@@ -126,12 +126,12 @@ class WalkTilingSearch:
             slides = sliding_window_scaling(cached, probe, plan_kernel(cached, probe), probe.mainloops[0])
         except ScheduleError:
             return
-        spots = tuple(ComputeLocation(m, Level.BLOCK, site.root) for m in site.fused)
+        locations = tuple(ComputeLocation(m, Level.BLOCK, site.root) for m in site.fused)
         settings = replace(settings, max_recompute=float("inf"))  # each row is computed in one step only
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
         self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
         inlined = frozenset(inlined_calls(cached, _stages(cached, site), set(site.inlined)))
-        self._sketch = self._enumerator.places.one(KernelSketch((site.root,), spots, inlined))
+        self._sketch = self._enumerator.places.one(KernelSketch((site.root,), locations, inlined))
         self.tiled = tiled_steps(self._evaluator, self._enumerator, self._sketch)
 
     def _with_rows_of_step(self, sketch: KernelSketch, tilings: list[Params]) -> list[Params]:

@@ -104,29 +104,28 @@ class NestedFusion:
         Returns:
             The group, its tile sizes, and the members that stay at BLOCK because no location is legal.
         """
-        kept: list[str] = []
-        for spot in reversed(sketch.spots):  # consumers first: a member's location depends on theirs
-            location = self._place(sketch, params, spot.func)
-            if location is None:
+        at_block: list[str] = []
+        for location in reversed(sketch.locations):  # consumers first: a member's location depends on theirs
+            nested = self._place(sketch, params, location.func)
+            if nested is None:
                 continue
-            nested, fewer = location
-            kernel = build_kernel(self.featurizer.model(nested), fewer)
+            kernel = build_kernel(self.featurizer.model(nested[0]), nested[1])
             if kernel_violations(self.bound, kernel, self.target):
-                kept.append(spot.func)
+                at_block.append(location.func)
             else:
-                sketch, params = nested, fewer
-        return sketch, params, kept
+                sketch, params = nested
+        return sketch, params, at_block
 
     def _place(self, sketch: KernelSketch, params: Ints, func: str) -> tuple[KernelSketch, Ints] | None:
         """Return a group with one member at the THREAD level of its consumer; None if it stays at BLOCK."""
-        without = KernelSketch(sketch.stages, tuple(s for s in sketch.spots if s.func != func), sketch.inlined)
+        without = KernelSketch(sketch.stages, tuple(s for s in sketch.locations if s.func != func), sketch.inlined)
         offered = ComputeLocations(self.featurizer).at_thread(without, func)
         if not offered:
             return None  # its readers are in several loop nests
-        spot = offered[0].spot(func)
-        assert spot is not None
+        location = offered[0].location(func)
+        assert location is not None
         model = self.featurizer.model(sketch)
-        level = self._level(model, params, spot.host, func)
+        level = self._level(model, params, location.host, func)
         if level is None:
             return None
         return offered[min(level, len(offered) - 1)], self._without_columns(sketch, params, func)
@@ -138,7 +137,7 @@ class NestedFusion:
         from the outside in, threads, reductions and serial loops.
         """
         nest = model.geometry(params[None, :]).nest(host)
-        nested = {s.func for s in model.sketch.spots if s.level is Level.THREAD}
+        nested = {s.func for s in model.sketch.locations if s.level is Level.THREAD}
         overlap = overlap_dims(self.bound, nest.stage, func, frozenset(model.sketch.inlined | nested))
         if nest.level is not Level.THREAD:
             threads = nest.threads[0]

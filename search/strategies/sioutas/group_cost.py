@@ -146,13 +146,15 @@ class GroupPricer:
         extents = self._demands.member_extents(sketch, tile)  # line 14
         roles = dim_roles(grid.sizes.tolist())
         threaded = {d for d, r in zip(grid.dims, roles, strict=True) if r is Role.THREADS}
-        for spot in sketch.spots:
-            params[:, layout.threads_of(spot.func)] = self._producer_threads(spot.func, extents[spot.func], threaded)
+        for location in sketch.locations:
+            params[:, layout.threads_of(location.func)] = self._producer_threads(
+                location.func, extents[location.func], threaded
+            )
         nests = [self._nest(s, grid.dims, params[:, layout.root_threads], tile, sketch) for s in sketch.stages]
         footprint = np.zeros(len(params), np.int64)
-        for spot in sketch.spots:
-            func = self.bound.funcs[spot.func]
-            footprint += extents[spot.func].prod(axis=1) * sum(d.bytes_ for d in func.dtypes)  # line 7
+        for location in sketch.locations:
+            func = self.bound.funcs[location.func]
+            footprint += extents[location.func].prod(axis=1) * sum(d.bytes_ for d in func.dtypes)  # line 7
             nests += [
                 self._nest(
                     StageId(func.name, s.number), func.dims, params[:, layout.threads_of(func.name)],
@@ -195,7 +197,7 @@ class GroupPricer:
     ) -> PricedGroup:  # fmt: skip
         """Return the valid tilings ``int64[N, columns]`` with their costs, from the loop nests of all stages."""
         t, n = self.target, len(params)
-        fused = {s.func for s in sketch.spots}
+        fused = {s.func for s in sketch.locations}
         memory, arithmetic = np.zeros(n), np.zeros(n)
         occupancy = np.ones(n)
         active_threads = np.full(n, t.max_threads_per_block, np.int64)

@@ -156,13 +156,13 @@ class _Run:
             kernel = build_kernel(self.featurizer.model(sketch), params)
             illegal = kernel_violations(self.bound, kernel, self.target)
             if not illegal:
-                if self.mode == "nested" and sketch.spots and is_severe(self.target, shared_bytes, threads):
+                if self.mode == "nested" and sketch.locations and is_severe(self.target, shared_bytes, threads):
                     return self._nested(sketch, params)
                 return kernel, (sketch, params)
             why = illegal[0]
             self.counts.pruned[f"illegal in the end: {why}"] += 1
         name = str(group[0])
-        if sketch.spots:
+        if sketch.locations:
             self.notes.append(f"the group of {name} was split: {why}")
             return None
         self.notes.append(f"{name} has the baseline's tile: {why}")
@@ -173,7 +173,7 @@ class _Run:
 
     def _tilings(self, sketch: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
         """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
-        rules = self.pricer.price(alone).rules if sketch.spots else None
+        rules = self.pricer.price(alone).rules if sketch.locations else None
         groups = [self.pricer.price(sketch, rules=rules)]
         if not self.deadline.passed():
             groups.insert(0, self.pricer.price(sketch, final=True))
@@ -189,7 +189,7 @@ class _Run:
     def _nested(self, sketch: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
         """Return the kernel of a group after nested fusion, with its sketch and tile sizes."""
         nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(sketch, params)
-        self.counts.considered["nest"] += len(sketch.spots)
+        self.counts.considered["nest"] += len(sketch.locations)
         if kept:
             self.counts.pruned["no legal place inside a thread"] += len(kept)
         return build_kernel(self.featurizer.model(nested), fewer), (nested, fewer)

@@ -23,13 +23,13 @@ NONE: frozenset[str] = frozenset()
 def test_k_of_figure_4_moves_into_the_threads_of_w_and_w_stays() -> None:
     bound = bind(figure_4(), {"E": (512, 512)})
     z = StageId("Z")
-    spots = (ComputeLocation("K", Level.BLOCK, z), ComputeLocation("W", Level.BLOCK, z))
-    group = KernelSketch((z,), spots, frozenset({"E_clamped", "H"}))
+    locations = (ComputeLocation("K", Level.BLOCK, z), ComputeLocation("W", Level.BLOCK, z))
+    group = KernelSketch((z,), locations, frozenset({"E_clamped", "H"}))
     # Z: 12 x 32 threads of one point; K: 16 rows of 32 for each of 3 channels; W: 16 rows (section 3: 32 x 16)
     params = np.array([12, 32, 1, 1, 1, 16, 32, 16, 32])
     featurizer = Featurizer(bound, H200)
     nested, fewer, kept = NestedFusion(featurizer, H200).run(group, params)
-    assert [(s.func, s.level, s.host) for s in nested.spots] == [
+    assert [(s.func, s.level, s.host) for s in nested.locations] == [
         ("K", Level.THREAD, StageId("W")),
         ("W", Level.BLOCK, z),
     ]
