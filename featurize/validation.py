@@ -275,8 +275,8 @@ class FeatureChecker:
             middle = totals(trace)
             self._compare_block(what, traced, position, model, model.evaluate(params), trace, params)
         sums = dict.fromkeys(TOTALS, 0.0)
-        for weight, places in sampled_blocks(count[0].tolist()).items():
-            sample = traced.launch(position, [block_at(p, count[0], printed.grid) for p in places])
+        for weight, blocks in sampled_blocks(count[0].tolist()).items():
+            sample = traced.launch(position, [block_at(b, count[0], printed.grid) for b in blocks])
             for name, n in totals(sample).items():
                 sums[name] += weight * n
         whole_tiles = float(np.prod(model.grid.sizes / tile[0]))  # a partial tile counts as its share

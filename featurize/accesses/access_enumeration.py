@@ -217,7 +217,7 @@ class AccessEnumerator:
         if not isinstance(shift, int):
             shift = shift[:rank]
         rest = self.accesses.rest[reader, :rank] if kinds["divides"][reader] else -1
-        stage = self.accesses.all.places[plan.where[local]].stage  # as enclosing loops are named
+        stage = self.accesses.all.locations[plan.where[local]].stage  # as enclosing loops are named
         return ThreadAccessPattern(
             table, tile, names, reduces, shift, rest, bool(self.guarded[nest]), self._rolled(nest, n, table), stage
         )

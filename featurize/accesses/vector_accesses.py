@@ -42,8 +42,8 @@ def coalesced_accesses(threads: Ints | Bools, start: Ints, itemsize: int, aligne
     _, first, which = unique_rows(threads.astype(np.int64))
     for k in range(len(first)):
         rows = np.flatnonzero(which == k)
-        places = (start[rows] + rest) // itemsize
-        position = dict(zip(places.tolist(), rows.tolist(), strict=True))
+        elements = (start[rows] + rest) // itemsize
+        position = dict(zip(elements.tolist(), rows.tolist(), strict=True))
         for group in group_accesses(position.keys(), aligned // itemsize):
             chosen.append(position[group.start])
             lengths.append(group.length)

@@ -53,11 +53,11 @@ def geometry_of(batch: Batch, kinds: DescriptorTables, demands: RequiredRegions)
     rows = NestArrays.blank(static, kinds.dims, batch.loops)
     candidate = batch.nests.candidate
     tile, count = _grid(batch, static, rows)
-    places = batch.nests.take([p.demands for p in plans])
+    locations = batch.nests.take([p.demands for p in plans])
     level = static["level"]
     members = np.flatnonzero(level == BLOCK)
     if len(members):
-        _fill_block_nests(batch, rows, demands, members, places[members], tile[candidate[members]])
+        _fill_block_nests(batch, rows, demands, members, locations[members], tile[candidate[members]])
     looped = static["looped"] > 0  # an update may lack loops over some dimensions
     carriers = level != THREAD
     for values in (rows.points, rows.covered, rows.serial):
@@ -70,7 +70,7 @@ def geometry_of(batch: Batch, kinds: DescriptorTables, demands: RequiredRegions)
     rounds = batch.nests.take([p.rounds for p in plans])
     for depth in range(1, int(rounds.max()) + 1):
         inner = np.flatnonzero(rounds == depth)
-        _fill_thread_nests(rows, demands, inner, places[inner], batch.hosts[inner], looped[inner])
+        _fill_thread_nests(rows, demands, inner, locations[inner], batch.hosts[inner], looped[inner])
     return Geometry(rows, tile, count, count.prod(axis=1), block, thread_dims)
 
 
@@ -98,10 +98,10 @@ def _grid(batch: Batch, static: TableRows, rows: NestArrays) -> tuple[Ints, Ints
 
 
 def _fill_block_nests(
-    batch: Batch, rows: NestArrays, demands: RequiredRegions, members: Ints, places: Ints, tile: Ints
+    batch: Batch, rows: NestArrays, demands: RequiredRegions, members: Ints, locations: Ints, tile: Ints
 ) -> None:  # fmt: skip
     """Fill in the nests of block-level producers."""
-    extents, low, points, onward = demands.of_blocks(places, tile)
+    extents, low, points, onward = demands.of_blocks(locations, tile)
     dims = rows.low.shape[1]
     column = batch.nests.take([p.columns for p in batch.plans])[members]
     at = np.arange(dims)
@@ -153,10 +153,10 @@ def _assign_axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints,
 
 
 def _fill_thread_nests(
-    rows: NestArrays, demands: RequiredRegions, inner: Ints, places: Ints, hosts: Ints, looped: Bools
+    rows: NestArrays, demands: RequiredRegions, inner: Ints, locations: Ints, hosts: Ints, looped: Bools
 ) -> None:  # fmt: skip
     """Fill in nests inside threads; their hosts are filled in already."""
-    regions = demands.of_threads(places, rows, hosts)
+    regions = demands.of_threads(locations, rows, hosts)
     points = np.where(looped, regions.extents, 1)
     rows.low[inner], rows.onward[inner], rows.extents[inner] = regions.low, regions.onward, regions.extents
     rows.points[inner] = rows.covered[inner] = rows.serial[inner] = rows.partial[inner] = points

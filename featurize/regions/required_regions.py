@@ -84,7 +84,7 @@ class RequiredRegions:
         self.kinds = kinds
         self.bound = kinds.bound
         self.thorough = thorough
-        self.places: list[BlockLocation | ThreadLocation] = []
+        self.locations: list[BlockLocation | ThreadLocation] = []
         self._numbers: dict[BlockLocation | ThreadLocation, int] = {}
         d = kinds.dims
         self._position: dict[int, int] = {}
@@ -97,11 +97,11 @@ class RequiredRegions:
         }  # fmt: skip
         self._loops = GrowableArray((0, 1 + 2 * d))
 
-    def _numbered(self, place: BlockLocation | ThreadLocation) -> int:
-        number = self._numbers.get(place)
+    def _numbered(self, location: BlockLocation | ThreadLocation) -> int:
+        number = self._numbers.get(location)
         if number is None:
-            number = self._numbers[place] = len(self.places)
-            self.places.append(place)
+            number = self._numbers[location] = len(self.locations)
+            self.locations.append(location)
         return number
 
     def funcs_between(self, func: str, inside: frozenset[str]) -> frozenset[str]:
@@ -131,7 +131,7 @@ class RequiredRegions:
             inside: Funcs that propagate their regions.
             around: Number of the host's location if that is in a thread, otherwise -1.
         """
-        outer = self.places[around] if around >= 0 else None
+        outer = self.locations[around] if around >= 0 else None
         names, reduces = (outer.names, outer.reduces) if isinstance(outer, ThreadLocation) else ((), ())
         host, points = location.host, dims[: location.enclosing]
         stage = self.bound.stage(*host)
@@ -144,9 +144,9 @@ class RequiredRegions:
             ThreadLocation(location, level, dims, between, names, reduces, (*names, *host_loops), (*reduces, *flags))
         )
 
-    def layout(self, place: int) -> int:
+    def layout(self, number: int) -> int:
         """Return the number of the loops that enclose a thread-level producer; equal lists share one."""
-        return self._layouts.setdefault(self.thread_loops(place), len(self._layouts) + 1)
+        return self._layouts.setdefault(self.thread_loops(number), len(self._layouts) + 1)
 
     def reduces(self, layouts: Ints, loops: int) -> Bools:
         """Return whether each enclosing loop is a reduction, ``bool[R, loops]``, from numbers of `layout`."""
@@ -163,20 +163,20 @@ class RequiredRegions:
             counts[number] = len(names)
         return counts[layouts]
 
-    def loops_around(self, place: int) -> int:
+    def loops_around(self, number: int) -> int:
         """Return the number of loops that enclose a thread-level producer."""
-        return len(self.thread_loops(place)[0])
+        return len(self.thread_loops(number)[0])
 
-    def thread_loops(self, place: int) -> tuple[tuple[tuple[StageId, str], ...], tuple[bool, ...]]:
+    def thread_loops(self, number: int) -> tuple[tuple[tuple[StageId, str], ...], tuple[bool, ...]]:
         """Return the names of the loops that enclose a thread-level producer, and whether each is a reduction."""
-        location = self.places[place]
+        location = self.locations[number]
         return (location.names, location.reduces) if isinstance(location, ThreadLocation) else ((), ())
 
-    def of_blocks(self, places: Ints, tile: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    def of_blocks(self, locations: Ints, tile: Ints) -> tuple[Ints, Ints, Ints, Ints]:
         """Return the regions that blocks require, for tiles of their roots.
 
         Args:
-            places: ``int64[N]``, from `block`.
+            locations: ``int64[N]``, from `block`.
             tile: ``int64[N, D]``, points of a block.
 
         Returns:
@@ -184,7 +184,7 @@ class RequiredRegions:
             the distance from block to block, 1 if that distance varies.
         """
         rows = self._cached_rows(
-            hash_rows([places[:, None], tile]), places, lambda which, p: self._add_blocks(p, tile[which])
+            hash_rows([locations[:, None], tile]), locations, lambda which, p: self._add_blocks(p, tile[which])
         )
         regions = self._blocks.rows[rows]
         return regions[:, 0], regions[:, 1], regions[:, 2], regions[:, 3]
@@ -196,13 +196,13 @@ class RequiredRegions:
         buffers = {}
         for location in sketch.locations:
             if location.level is Level.BLOCK:
-                place = self.block(sketch, location.func, inside)
-                extents = self.of_blocks(np.full(len(tile), place), padded)[0]
+                number = self.block(sketch, location.func, inside)
+                extents = self.of_blocks(np.full(len(tile), number), padded)[0]
                 buffers[location.func] = extents[:, : len(self.bound.funcs[location.func].dims)]
         return buffers
 
     def _cached_rows(
-        self, keys: Ints, places: Ints, add: Callable[[Ints, BlockLocation | ThreadLocation], int]
+        self, keys: Ints, locations: Ints, add: Callable[[Ints, BlockLocation | ThreadLocation], int]
     ) -> Ints:
         """Return the cached rows of keys, ``int64[N]``; missing ones are added location by location."""
         unique, first, which = unique_inverse(keys)
@@ -210,22 +210,22 @@ class RequiredRegions:
         missing = [k for k, key in enumerate(listed) if key not in self._position]
         if missing:
             rows = first[missing]
-            missing_places = places[rows]
-            for place in distinct(missing_places).tolist():
-                chosen = np.flatnonzero(missing_places == place)
-                start = add(rows[chosen], self.places[place])
+            missing_locations = locations[rows]
+            for location in distinct(missing_locations).tolist():
+                chosen = np.flatnonzero(missing_locations == location)
+                start = add(rows[chosen], self.locations[location])
                 for k, c in enumerate(chosen.tolist()):
                     self._position[listed[missing[c]]] = start + k
         return np.array([self._position[k] for k in listed], np.int64)[which]
 
-    def _add_blocks(self, place: BlockLocation | ThreadLocation, tile: Ints) -> int:
-        assert isinstance(place, BlockLocation)
-        dims = self.kinds.dims_of(0, place.stages)
-        sizes, lows = (np.array(x, np.int64) for x in self.kinds.grid(place.stages[0], dims))
+    def _add_blocks(self, location: BlockLocation | ThreadLocation, tile: Ints) -> int:
+        assert isinstance(location, BlockLocation)
+        dims = self.kinds.dims_of(0, location.stages)
+        sizes, lows = (np.array(x, np.int64) for x in self.kinds.grid(location.stages[0], dims))
         tile = tile[:, : len(dims)]
         count = -(-sizes // tile)
-        samples = self._sampled_blocks(place, tile, count, sizes, lows)
-        region = self._block_region(place, dims, tile, samples, sizes, lows)
+        samples = self._sampled_blocks(location, tile, count, sizes, lows)
+        region = self._block_region(location, dims, tile, samples, sizes, lows)
         n, d = len(tile), len(region)
         rows = np.ones((n, 4, self.kinds.dims), np.int64)
         rows[:, 1] = 0
@@ -241,27 +241,27 @@ class RequiredRegions:
             rows[:, 1, :d] = low[0]
             rows[:, 2, :d] = points[0]
             rows[:, 3, :d] = _onward(
-                count, middle_block(count) - _start(place, count), low[1] - low[0], low[0] - low[4]
+                count, middle_block(count) - _start(location, count), low[1] - low[0], low[0] - low[4]
             )
         return self._blocks.extend(rows)
 
     def _block_region(
-        self, place: BlockLocation, dims: Sequence[str], tile: Ints, which: Sequence[Ints], sizes: Ints, lows: Ints
+        self, location: BlockLocation, dims: Sequence[str], tile: Ints, which: Sequence[Ints], sizes: Ints, lows: Ints
     ) -> Sequence[tuple[Ints | int, Ints | int]]:
         """Return the regions that sampled blocks require: all tiles of the first sample, then of the second, ..."""
         tiles = np.tile(tile, (len(which), 1))
         low: Ints = lows + np.concatenate(which) * tiles
         high: Ints = np.minimum(low + tiles - 1, lows + sizes - 1)
         consumers = []
-        for s in place.stages:
+        for s in location.stages:
             stage = self.bound.stage(s.func, s.number)
             consumers.append((stage, _ranges(self.bound, stage, dims, low, high)))
-        inside = place.inside | {place.func} if place.grouped else place.inside
-        region = demanded_region(self.bound, consumers, place.func, inside, dict(place.grouped))
+        inside = location.inside | {location.func} if location.grouped else location.inside
+        region = demanded_region(self.bound, consumers, location.func, inside, dict(location.grouped))
         assert region is not None
         return region
 
-    def _sampled_blocks(self, place: BlockLocation, tile: Ints, count: Ints, sizes: Ints, lows: Ints) -> list[Ints]:
+    def _sampled_blocks(self, location: BlockLocation, tile: Ints, count: Ints, sizes: Ints, lows: Ints) -> list[Ints]:
         """Return sampled blocks, ``int64[N, dims]`` each: `FEW_BLOCKS`, then some along each dimension.
 
         The largest region need not be in a middle or end block: several dimensions may move one dimension of the
@@ -270,8 +270,8 @@ class RequiredRegions:
         not cross.
         """
         middle, last = middle_block(count), count - 1
-        blocks = [middle, np.minimum(middle + 1, last), np.zeros_like(count), last, _start(place, count)]
-        divisors = self._divisors(place)
+        blocks = [middle, np.minimum(middle + 1, last), np.zeros_like(count), last, _start(location, count)]
+        divisors = self._divisors(location)
         for k in range(count.shape[1]):
             here = np.arange(count.shape[1]) == k
             blocks += [np.where(here, last * part // PARTS, middle) for part in range(PARTS + 1)]
@@ -281,38 +281,38 @@ class RequiredRegions:
                     blocks.append(np.where(here, np.clip((point - lows) // tile, 0, last), middle))
         return blocks
 
-    def _divisors(self, place: BlockLocation) -> list[int]:
+    def _divisors(self, location: BlockLocation) -> list[int]:
         """Return the divisors in indices between the root and a Func with aligned tiles; none without such tiles."""
-        if not place.grouped:
+        if not location.grouped:
             return []
-        funcs = [self.bound.funcs[name] for name in place.inside]
-        stages = [self.bound.stage(*s) for s in place.stages] + [stage for f in funcs for stage in f.stages]
+        funcs = [self.bound.funcs[name] for name in location.inside]
+        stages = [self.bound.stage(*s) for s in location.stages] + [stage for f in funcs for stage in f.stages]
         indices = [i for stage in stages for f in stage.footprints for dim in f.dims for i in dim]
         atoms = [a for i in indices for a in ix.atoms(i) if isinstance(a, ix.Atom) and a.kind == "div"]
         return sorted({a.payload for a in atoms if isinstance(a.payload, int) and a.payload > PARTS})
 
-    def of_threads(self, places: Ints, rows: NestArrays, hosts: Ints) -> ThreadRegions:
+    def of_threads(self, locations: Ints, rows: NestArrays, hosts: Ints) -> ThreadRegions:
         """Return the regions that threads require, padded to all dimensions.
 
         Args:
-            places: ``int64[N]``, from `thread`.
+            locations: ``int64[N]``, from `thread`.
             rows: All nests.
             hosts: ``int64[N]``, rows of the nests that compute the Funcs.
         """
-        key = hash_rows([places[:, None], *rows.thread_columns(hosts)])
-        cached = self._cached_rows(key, places, lambda which, p: self._add_threads(p, rows, hosts[which]))
+        key = hash_rows([locations[:, None], *rows.thread_columns(hosts)])
+        cached = self._cached_rows(key, locations, lambda which, p: self._add_threads(p, rows, hosts[which]))
         columns = {name: g.rows[cached] for name, g in self._threads.items()}
         return ThreadRegions(
             columns["low"], columns["onward"], columns["extents"], columns["step"], columns["limits"],
             columns["linear"] > 0, self._loops.rows[cached],
         )  # fmt: skip
 
-    def _add_threads(self, place: BlockLocation | ThreadLocation, rows: NestArrays, hosts: Ints) -> int:
-        assert isinstance(place, ThreadLocation)
-        stage = self.bound.stage(*place.location.host)
-        host = NestGeometry(rows, hosts, stage, place.level, place.dims, place.outer, place.outer_reduces)
-        regions = regions_in_thread(self.bound, place.location, host, place.inside, thorough=self.thorough)
-        self._reserve_loops(len(place.names))
+    def _add_threads(self, location: BlockLocation | ThreadLocation, rows: NestArrays, hosts: Ints) -> int:
+        assert isinstance(location, ThreadLocation)
+        stage = self.bound.stage(*location.location.host)
+        host = NestGeometry(rows, hosts, stage, location.level, location.dims, location.outer, location.outer_reduces)
+        regions = regions_in_thread(self.bound, location.location, host, location.inside, thorough=self.thorough)
+        self._reserve_loops(len(location.names))
         d = self.kinds.dims
         columns = {
             "low": pad_columns(regions.low, (d,)), "onward": pad_columns(regions.onward, (d,)),
@@ -341,9 +341,9 @@ def _ranges(
     return env
 
 
-def _start(place: BlockLocation, count: Ints) -> Ints:
+def _start(location: BlockLocation, count: Ints) -> Ints:
     """Return the first block from which tiles move linearly, if they do, ``int64[N, dims of the grid]``."""
-    return np.asarray((count > 2) & bool(place.grouped), np.int64)
+    return np.asarray((count > 2) & bool(location.grouped), np.int64)
 
 
 def _onward(count: Ints, steps: Ints, one: Ints, many: Ints) -> Ints:

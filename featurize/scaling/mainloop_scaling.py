@@ -77,15 +77,15 @@ class MainloopScaling(FeatureScaling):
         bound: The pipeline with the terms of one step.
         count: Number of steps.
         host: The stage of the reduction.
-        staged: Producers that a block computes in every step.
+        mainloop_producers: Producers that a block computes in every step.
         inside: Thread-level producers of every step.
-        async_copies: Those of ``staged`` that are copied asynchronously.
+        async_copies: Those of ``mainloop_producers`` that are copied asynchronously.
     """
 
     bound: BoundPipeline
     count: int
     host: StageId
-    staged: frozenset[str]
+    mainloop_producers: frozenset[str]
     inside: frozenset[str] = frozenset()
     async_copies: frozenset[str] = frozenset()
 
@@ -112,9 +112,11 @@ class MainloopScaling(FeatureScaling):
         features = apply_async_copies(features, rows, self.async_copies)
         scaled = features.copy()
         for k, stage in enumerate(rows):
-            if stage != self.host and stage.func not in self.staged | self.inside:
+            if stage != self.host and stage.func not in self.mainloop_producers | self.inside:
                 continue
-            times = self.count + (self.bound.buffers > 1 and stage.func in self.staged)  # the last step prefetches too
+            times = self.count + (
+                self.bound.buffers > 1 and stage.func in self.mainloop_producers
+            )  # the last step prefetches too
             scaled[..., k, repeated] *= times
             stores_alone = (stage == self.host) & (features[..., k, loads] == 0)
             scaled[..., k, requests] *= np.where(stores_alone, 1, times)[..., None]
@@ -123,7 +125,7 @@ class MainloopScaling(FeatureScaling):
             if stage.func in self.async_copies:
                 scaled[..., k, copied] = features[..., k, in_block] * times
         barriers = self.count * (1 if self.bound.buffers > 1 else 2)
-        scaled[..., 0, INDEX["steps_per_block"]] += barriers - len(self.staged)
+        scaled[..., 0, INDEX["steps_per_block"]] += barriers - len(self.mainloop_producers)
         return scaled
 
 
@@ -186,15 +188,15 @@ def single_step_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[MainloopSc
     needed = _needed(bound, kernel, [t.stage for t in own])
     kept = [m for m in kernel.fused if m.func in needed]
     members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kept)
-    staged = frozenset(m.func for m in kernel.fused if m.at.level is Level.MAINLOOP)
+    mainloop_producers = frozenset(m.func for m in kernel.fused if m.at.level is Level.MAINLOOP)
     step_pipeline = restrict_to_step(bound, at.host.func, at.host.number, terms, 2 if kernel.double_buffered else 1)
     repeated: set[str] = set()
     for m in reversed(members):  # hosts come after their producers
-        if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in staged | repeated):
+        if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in mainloop_producers | repeated):
             repeated.add(m.func)
     async_copies = frozenset(m.func for m in kernel.fused if m.asynchronous)
     count = prod(p.extent for p in mainloops)
-    steps = MainloopScaling(step_pipeline, count, at.host, staged, frozenset(repeated), async_copies)
+    steps = MainloopScaling(step_pipeline, count, at.host, mainloop_producers, frozenset(repeated), async_copies)
     return steps, replace(kernel, roots=roots, fused=members)
 
 

@@ -85,7 +85,7 @@ class KernelSketch:
         far: Funcs that are not placed yet and have other readers too.
         orders: Nests with a loop order or a tile other than the default.
         lanes: Warp reductions of updates; each adds a loop over lanes.
-        staged: Inputs and Funcs with cache reads.
+        cache_reads: Inputs and Funcs with cache reads.
     """
 
     stages: tuple[StageId, ...]
@@ -95,15 +95,15 @@ class KernelSketch:
     far: frozenset[str] = frozenset()
     orders: tuple[NestOrder, ...] = ()
     lanes: tuple[LaneLoop, ...] = ()
-    staged: frozenset[str] = field(init=False, repr=False)
+    cache_reads: frozenset[str] = field(init=False, repr=False)
     _where: Mapping[str, ComputeLocation] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         key = (self.stages, self.locations, self.inlined, self.near, self.far, self.orders, self.lanes)
-        cached = frozenset(source for s in self.locations if (source := cached_source(s.func)) is not None)
-        object.__setattr__(self, "staged", cached)
+        cache_reads = frozenset(source for s in self.locations if (source := cached_source(s.func)) is not None)
+        object.__setattr__(self, "cache_reads", cache_reads)
         object.__setattr__(self, "_where", {s.func: s for s in self.locations})
         object.__setattr__(self, "_key", key)
         object.__setattr__(self, "_hash", hash(key))
@@ -268,7 +268,7 @@ class TileColumns:
 
 def rewritten_for(bound: BoundPipeline, sketch: KernelSketch) -> BoundPipeline:
     """Return the pipeline rewritten with a sketch's cache reads and lane loops."""
-    return insert_cache_reads(add_lane_loops(bound, sketch.lanes), sketch.staged)
+    return insert_cache_reads(add_lane_loops(bound, sketch.lanes), sketch.cache_reads)
 
 
 def columns(bound: BoundPipeline, sketch: KernelSketch) -> TileColumns:

@@ -50,7 +50,7 @@ class DescriptorTables:
         ranks: ``Q``, most dimensions of any array.
         nests: Columns `NEST_COLUMNS`.
         access: Columns `ACCESS_COLUMNS`.
-        places: Locations of nests by number.
+        locations: Locations of nests by number.
         tables: Offset tables by number.
     """
 
@@ -68,8 +68,8 @@ class DescriptorTables:
         )  # fmt: skip
         self.nests = DescriptorTable(**column_widths(NEST_COLUMNS, self.dims, self.ranks))
         self.access = DescriptorTable(**column_widths(ACCESS_COLUMNS, self.dims, self.ranks))
-        self.places: list[NestLocation] = []
-        self._places: dict[NestLocation, int] = {}
+        self.locations: list[NestLocation] = []
+        self._location_numbers: dict[NestLocation, int] = {}
         self.tables: list[OffsetTable] = []
         self._table_of: dict[object, int] = {}
         self._cache_classes: dict[object, int] = {}
@@ -80,70 +80,70 @@ class DescriptorTables:
         """Return the loops of a nest that threads divide, outermost first; ``stages`` share its threads."""
         return tiled_dims(self.bound, stages) if level == ROOT else member_dims(self.bound, nest or stages[0])
 
-    def place(self, place: NestLocation) -> int:
+    def location_number(self, location: NestLocation) -> int:
         """Return the number of a location of nests."""
-        number = self._places.get(place)
+        number = self._location_numbers.get(location)
         if number is None:
-            number = self._places[place] = len(self.places)
-            self.places.append(place)
+            number = self._location_numbers[location] = len(self.locations)
+            self.locations.append(location)
         return number
 
-    def nest(self, place: int, reached: StageAccesses) -> int:
+    def nest(self, location: int, reached: StageAccesses) -> int:
         """Return the row of a nest at a location.
 
         Args:
-            place: Number of the location.
+            location: Number of the location.
             reached: Accesses of one evaluation.
         """
-        key = place, id(reached)  # accesses live as long as their table
+        key = location, id(reached)  # accesses live as long as their table
         row = self.nests.find(key)
-        return row if row is not None else self._new_nest(key, self.places[place], reached)
+        return row if row is not None else self._new_nest(key, self.locations[location], reached)
 
-    def _new_nest(self, key: object, place: NestLocation, reached: StageAccesses) -> int:
-        dims = self.dims_of(place.level, place.stages, place.stage)
+    def _new_nest(self, key: object, location: NestLocation, reached: StageAccesses) -> int:
+        dims = self.dims_of(location.level, location.stages, location.stage)
         return self.nests.add(
             key,
-            level=place.level,
+            level=location.level,
             ndims=len(dims),
-            leading=int(place.stage == place.stages[0]),
-            promotion=self._promotion(self.bound.funcs[place.stage.func], place.level, place.stages),
-            **self._nest_loops(place, dims),
-            **self._nest_storage(place, dims),
-            **self._nest_code(place, reached),
+            leading=int(location.stage == location.stages[0]),
+            promotion=self._promotion(self.bound.funcs[location.stage.func], location.level, location.stages),
+            **self._nest_loops(location, dims),
+            **self._nest_storage(location, dims),
+            **self._nest_code(location, reached),
         )
 
-    def _nest_loops(self, place: NestLocation, dims: Sequence[str]) -> dict[str, int | list[int]]:
+    def _nest_loops(self, location: NestLocation, dims: Sequence[str]) -> dict[str, int | list[int]]:
         """Return the columns of a nest's loops: dimensions, reductions, their order, and tiles of its own."""
-        id_, level = place.stage, place.level
+        id_, level = location.stage, location.level
         func, stage = self.bound.funcs[id_.func], self.bound.stage(*id_)
         looped = {d.name for d in stage.loops}
-        sizes, lows = self.grid(place.stages[0] if level == ROOT else id_, dims)
-        tile = place.order.tile or (shared_tile(self.bound, id_) if level == BLOCK else ())
+        sizes, lows = self.grid(location.stages[0] if level == ROOT else id_, dims)
+        tile = location.order.tile or (shared_tile(self.bound, id_) if level == BLOCK else ())
         region = dict(zip(func.dims, func.region, strict=True))
         domain = [region[d] if d in region and d in looped else (0, UNLIMITED) for d in dims]
-        lanes = lane_sizes(self.bound, (*place.stages, id_))
+        lanes = lane_sizes(self.bound, (*location.stages, id_))
         return {
             "looped": self._pad([int(d in looped) for d in dims], 0),
-            "order": self._pad(place.threads(self.bound, dims), -1),
+            "order": self._pad(location.threads(self.bound, dims), -1),
             "sizes": self._pad(sizes, 1),
             "lows": self._pad(lows, 0),
             "domain_low": self._pad([lo for lo, _ in domain], 0),
             "domain_high": self._pad([hi for _, hi in domain], UNLIMITED),
             "reductions": self._reduction_points(stage, dims),
             "terms": reduction_extents(stage, dims),
-            "inside_reductions": self._pad(place.inside_reductions(self.bound, dims), 1),
-            "innermost": place.innermost(self.bound, dims),
-            "loop_order": place.loop_order(self.bound, dims, self.dims),
+            "inside_reductions": self._pad(location.inside_reductions(self.bound, dims), 1),
+            "innermost": location.innermost(self.bound, dims),
+            "loop_order": location.loop_order(self.bound, dims, self.dims),
             "fixed_threads": self._pad([threads for threads, _ in tile], 0),
             "fixed_points": self._pad([points for _, points in tile], 0),
             "over_terms": self._pad([int(d not in region) for d in dims], 0),
             "lanes": self._pad([int(d in lanes) for d in dims], 0),
         }
 
-    def _nest_storage(self, place: NestLocation, dims: Sequence[str]) -> dict[str, int | list[int]]:
+    def _nest_storage(self, location: NestLocation, dims: Sequence[str]) -> dict[str, int | list[int]]:
         """Return the columns of the Func that a nest computes: points, bytes and storage order."""
-        func = self.bound.funcs[place.stage.func]
-        slow_first = place.slow_first(self.bound)
+        func = self.bound.funcs[location.stage.func]
+        slow_first = location.slow_first(self.bound)
         storage = [func.dims.index(d) for d in reversed(slow_first)]
         return {
             "storage": self._pad(storage, -1),
@@ -151,23 +151,23 @@ class DescriptorTables:
             "components": len(func.dtypes),
             "bytes": sum(d.bytes_ for d in func.dtypes),
             "func_points": math.prod(func.extents),
-            "written_points": self._written_points(func, self.bound.stage(*place.stage)),
+            "written_points": self._written_points(func, self.bound.stage(*location.stage)),
             "fastest": dims.index(slow_first[-1]) if func.dims and slow_first[-1] in dims else -1,
             "func_fastest": func.extents[storage[0]] if func.dims else 1,
-            "register_blocked": int(place.level == ROOT and func.name == self.bound.register_blocked),
+            "register_blocked": int(location.level == ROOT and func.name == self.bound.register_blocked),
         }
 
-    def _nest_code(self, place: NestLocation, reached: StageAccesses) -> dict[str, int | Sequence[int]]:
+    def _nest_code(self, location: NestLocation, reached: StageAccesses) -> dict[str, int | Sequence[int]]:
         """Return the columns of one evaluation's instructions, and of a point's warp reduction."""
-        func, stage = self.bound.funcs[place.stage.func], self.bound.stage(*place.stage)
+        func, stage = self.bound.funcs[location.stage.func], self.bound.stage(*location.stage)
         inlined = frozenset(reached.calls)
         operations = self.work.operations(stage, reached.calls)
         looped = {d.name for d in stage.loops}
-        lanes = lane_sizes(self.bound, (*place.stages, place.stage))
+        lanes = lane_sizes(self.bound, (*location.stages, location.stage))
         steps = sum(n.bit_length() - 1 for d, n in lanes.items() if d in looped)
         return {
             "branching": self.work.branching(stage, inlined),
-            "loads": call_chain(self.bound, [place.stage], set(inlined)),
+            "loads": call_chain(self.bound, [location.stage], set(inlined)),
             "operations": [int(n) for n in operations],
             "integer_instructions": self.work.integer_instructions(stage, reached.calls),
             "float_instructions": self.work.float_instructions(stage, reached.calls),
@@ -218,22 +218,22 @@ class DescriptorTables:
             self._owning[key] = is_private_tile(func, stage)
         return self._owning[key]
 
-    def accesses_at(self, place: int, group: AccessGroup, store: bool, memory: int, placed: bool) -> int:
+    def accesses_at(self, location: int, group: AccessGroup, store: bool, memory: int, placed: bool) -> int:
         """Return the row of a group of accesses in a nest.
 
         Args:
-            place: Number of the nest's location.
+            location: Number of the nest's location.
             group: The accesses.
             store: Whether they store.
             memory: The memory of the array.
             placed: Whether the array has a layout in this memory yet.
         """
-        key = place, id(group), store, memory, placed
+        key = location, id(group), store, memory, placed
         row = self.access.find(key)
         if row is None:
-            shared_key = place, id(group), store
+            shared_key = location, id(group), store
             if shared_key not in self._of_any_memory:
-                self._of_any_memory[shared_key] = self._access(self.places[place], group, store)
+                self._of_any_memory[shared_key] = self._access(self.locations[location], group, store)
             columns = self._of_any_memory[shared_key]
             row = self.access.add(key, **columns, **self._in_memory(columns, memory, placed))
         return row
@@ -251,11 +251,11 @@ class DescriptorTables:
             "phased": int(phased),
         }
 
-    def _access(self, place: NestLocation, group: AccessGroup, store: bool) -> dict[str, Any]:
+    def _access(self, location: NestLocation, group: AccessGroup, store: bool) -> dict[str, Any]:
         """Return the columns of a group of accesses in a nest that do not depend on the memory."""
-        id_, stages = place.stage, place.stages
+        id_, stages = location.stage, location.stages
         func, stage = self.bound.funcs[id_.func], self.bound.stage(*id_)
-        dims = self.dims_of(place.level, stages, id_)
+        dims = self.dims_of(location.level, stages, id_)
         own = group.source == id_.func
         accumulates = own and is_private_tile(func, stage)
         loops = {d.name: d for d in stage.loops}

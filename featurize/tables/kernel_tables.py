@@ -45,7 +45,7 @@ class KernelTables:
         readers: ``int64[A]``, the nest of each access.
         sources: ``int64[A]``, the nest that computes the accessed array, -1 if it is outside the kernel.
         groups: Nest, access group, and whether the group stores, for each access.
-        where: Location of each nest in `DescriptorTables.places`.
+        where: Location of each nest in `DescriptorTables.locations`.
         pairs: ``int64[P, 3]``: an access, an earlier one by the same threads, and the number of its earlier pairs.
         buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
         inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is trivial.
@@ -164,7 +164,7 @@ class KernelTableBuilder:
         s = facts.sketch
         location = s.location(stage.func)
         stages = s.stages if level == ROOT else tuple(facts.stages_of(stage.func))
-        return self.kinds.place(
+        return self.kinds.location_number(
             NestLocation(stage, level, stages, s.order(stage), location.storage if location else ())
         )
 

@@ -161,7 +161,7 @@ def featurize_problem(
         for k, one in zip(by_schedule[key], described, strict=True):
             if k not in kernels:
                 alone = "" if one.steps is None else k  # a kernel with steps has a featurizer of its own
-                missing.setdefault((rewrites, one.sketch.staged, one.sketch.lanes, alone), {})[k] = one
+                missing.setdefault((rewrites, one.sketch.cache_reads, one.sketch.lanes, alone), {})[k] = one
     prior, algorithm = prior_for(target), _DistinctRows(existing.algorithm if existing else None)
     for (rewrites, *_), group in missing.items():  # kernels with equal cache reads and lanes share a featurizer
         featurizer, items = featurizers[rewrites], list(group.items())

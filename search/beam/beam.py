@@ -201,7 +201,7 @@ class BeamSearch:
 
     def _hash(self, state: State, depth: int) -> int:
         """Return the structural hash of a state to a depth."""
-        return state_key(state, self.expander.enumerator.places.layout, depth)
+        return state_key(state, self.expander.enumerator.compute_locations.layout, depth)
 
     def _bless(self, finished: list[State], number: int) -> None:
         """Bless the structures of the best complete states and of their ancestors."""
@@ -220,5 +220,5 @@ class BeamSearch:
         for piece, seconds in zip(best.pieces, best.costs, strict=True):
             cost[piece.sketch.func] += seconds
         names = sorted(cost, key=lambda n: (cost[n], n))
-        decisions = pinned_decisions(self.expander.enumerator.places, best)
+        decisions = pinned_decisions(self.expander.enumerator.compute_locations, best)
         self.frozen = {name: decisions[name] for name in names[: int(len(names) - math.log2(len(names)))]}

@@ -225,7 +225,11 @@ class BucketSampler:
         for o in options:
             key: object = "inline"
             if o.kind != "inline":
-                key = (o.kind, *(p.layer(self.enumerator.places.layout, depth) for p in o.added)) if depth >= 0 else ""
+                key = (
+                    (o.kind, *(p.layer(self.enumerator.compute_locations.layout, depth) for p in o.added))
+                    if depth >= 0
+                    else ""
+                )
             buckets.append(numbers.setdefault(key, len(numbers)))
         return np.array(buckets, np.int64)
 

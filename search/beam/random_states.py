@@ -98,7 +98,7 @@ class RandomStates:
                 ):
                     multiple = int(rng.choice((2, 4, 8)))
                     aligned = TileAlignment(multiple, int(rng.integers(multiple)))
-                    sketch = self._enumerator.places.one(with_alignment(sketch, location.func, aligned))
+                    sketch = self._enumerator.compute_locations.one(with_alignment(sketch, location.func, aligned))
             sources = cache_reads.sources(sketch)
             if sources and rng.random() < VARIED:
                 variants = cache_reads.variants((sketch, params), sources[int(rng.integers(len(sources)))])

@@ -68,7 +68,7 @@ class Mutator:
             sketch, params = describe_kernel(self.evaluator.bound, kernel)
             if sketch.lanes:
                 return None  # tilings of warp reductions are not enumerated here
-            sketch = self._decider.places.one(sketch)
+            sketch = self._decider.compute_locations.one(sketch)
             if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
                 mutated = self._with_other_memory(sketch, params, rng)
             else:
@@ -83,7 +83,7 @@ class Mutator:
         tilings = self._decider.tilings(sketch)
         if not tilings:
             return None
-        root = self._decider.places.layout(sketch).root_serial.stop
+        root = self._decider.compute_locations.layout(sketch).root_serial.stop
         return sketch, (*tilings[int(rng.integers(len(tilings)))][:root], *params[root:])
 
     def _with_other_memory(
@@ -112,7 +112,7 @@ class Mutator:
             return []
         others = {None, *alignments(self.evaluator.kernel_model(sketch), func)} - {location.aligned}
         ordered = sorted(others, key=repr)
-        return [(self._decider.places.one(with_alignment(sketch, func, a)), params) for a in ordered]
+        return [(self._decider.compute_locations.one(with_alignment(sketch, func, a)), params) for a in ordered]
 
     def _built(self, sketch: KernelSketch, params: Params) -> Kernel:
         """Return the kernel of a sketch; fused producers have at most as many threads as points."""

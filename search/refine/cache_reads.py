@@ -95,7 +95,7 @@ class CacheReadSearch:
         These are the cache read, and the inlined Funcs of ``once`` that read the source and no Func of the kernel.
         """
         alternatives = [(cache_name(source), sketch)]
-        inside = self.enumerator.places.inside(sketch)
+        inside = self.enumerator.compute_locations.inside(sketch)
         for name in sorted(sketch.inlined & once):
             func = self.enumerator.bound.funcs[name]
             read = frozenset[str]().union(*(s.sources for s in func.stages))
@@ -129,7 +129,7 @@ class CacheReadSearch:
             name: The producer.
         """
         source = cached_source(name)
-        copied = sketch.staged if source is None else sketch.staged | {source}
+        copied = sketch.cache_reads if source is None else sketch.cache_reads | {source}
         order = list(insert_cache_reads(self.enumerator.bound, copied).funcs)
         locations = (*sketch.locations, ComputeLocation(name, Level.BLOCK, sketch.stages[0]))
         plain = KernelSketch(
@@ -137,7 +137,7 @@ class CacheReadSearch:
         )  # fmt: skip
         kernels: list[Kernel] = []
         for aligned in (None, *alignments(self.evaluator.kernel_model(plain), name)):
-            other = self.enumerator.places.one(with_alignment(plain, name, aligned))
+            other = self.enumerator.compute_locations.one(with_alignment(plain, name, aligned))
             model = self.evaluator.kernel_model(other)
             one = self._with_threads(kernel, other, name, (1,) * len(model.bound.funcs[name].dims))
             extents = model.member_extents(np.array([one], np.int64))[name][0].tolist()

@@ -72,7 +72,7 @@ class Refinement:
             for neighbourhood in neighbourhoods(self._evaluator.bound, before):
                 if self.late():
                     return states
-                if neighbourhood <= self.expander.enumerator.places.inlined_before:
+                if neighbourhood <= self.expander.enumerator.compute_locations.inlined_before:
                     continue
                 key = self._key(states[0], neighbourhood)
                 if key not in tried:
@@ -125,7 +125,7 @@ class Refinement:
         pieces = []
         for kernel in schedule.kernels:
             sketch, params = describe_kernel(evaluator.bound, kernel)
-            pieces.append(PartialKernel(self.expander.enumerator.places.one(sketch), params, tiled=True))
+            pieces.append(PartialKernel(self.expander.enumerator.compute_locations.one(sketch), params, tiled=True))
             levels |= dict.fromkeys(sketch.inlined, Level.INLINE)
             levels |= {location.func: location.level for location in sketch.locations}
             levels[sketch.func] = Level.ROOT
@@ -149,7 +149,9 @@ class Refinement:
 
     def _key(self, state: State, neighbourhood: frozenset[str]) -> tuple[object, ...]:
         """Return the memo key of a neighbourhood: its Funcs and the kernels that it affects."""
-        open_ = (state.pieces[k] for k in affected_kernels(self.expander.enumerator.places, state, neighbourhood))
+        open_ = (
+            state.pieces[k] for k in affected_kernels(self.expander.enumerator.compute_locations, state, neighbourhood)
+        )
         return neighbourhood, frozenset((p.sketch, p.params) for p in open_)
 
     def _is_legal(self, state: State) -> bool:

@@ -97,13 +97,13 @@ class MaterialiseSearch:
 
     def _readers(self, pieces: list[PartialKernel], name: str) -> Iterator[PartialKernel]:
         """Return the kernels that read a Func from global memory."""
-        places = self.retiler.enumerator.places
-        return (p for p in pieces if name in places.reads(p.sketch) and name not in places.inside(p.sketch))
+        locations = self.retiler.enumerator.compute_locations
+        return (p for p in pieces if name in locations.reads(p.sketch) and name not in locations.inside(p.sketch))
 
     def _fused_kernel(self, producer: PartialKernel, reader: PartialKernel, now: float) -> PartialKernel | None:
         """Return the kernel that replaces producer and reader; None unless it is faster than their ``now`` seconds."""
         evaluator, enumerator = self.retiler.evaluator, self.retiler.enumerator
-        sketch = enumerator.places.one(self._with_materialised(reader.sketch, producer.sketch))
+        sketch = enumerator.compute_locations.one(self._with_materialised(reader.sketch, producer.sketch))
         rough = [
             *tiled_steps(evaluator, enumerator, sketch)[:MOST_REFINED],
             *self._reader_tilings(sketch, reader, producer),

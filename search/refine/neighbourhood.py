@@ -49,13 +49,13 @@ def computed_in(sketch: KernelSketch) -> frozenset[str]:
     return sketch.inlined.union([sketch.func], fused)
 
 
-def affected_kernels(places: ComputeLocations, state: State, neighbourhood: frozenset[str]) -> list[int]:
+def affected_kernels(compute_locations: ComputeLocations, state: State, neighbourhood: frozenset[str]) -> list[int]:
     """Return the positions of the kernels that compute or read a Func of a neighbourhood.
 
     All kernels of one root Func count as one.
     """
     sketches = [p.sketch for p in state.pieces]
-    roots = {s.func for s in sketches if neighbourhood & (computed_in(s) | places.reads(s))}
+    roots = {s.func for s in sketches if neighbourhood & (computed_in(s) | compute_locations.reads(s))}
     return [k for k, s in enumerate(sketches) if s.func in roots]
 
 
@@ -85,12 +85,12 @@ class NeighbourhoodSearch:
     """The state with all decisions as before: it stays in the beam, whatever its partial cost."""
 
     def __post_init__(self) -> None:
-        state, places = self.state, self.expander.enumerator.places
-        open_ = set(affected_kernels(places, state, self.neighbourhood))
+        state, compute_locations = self.state, self.expander.enumerator.compute_locations
+        open_ = set(affected_kernels(compute_locations, state, self.neighbourhood))
         pieces = state.pieces
         computed = frozenset[str]().union(*(computed_in(pieces[k].sketch) for k in open_))
-        self.undecided = computed - places.inlined_before
-        self._pinned = pinned_decisions(places, state)
+        self.undecided = computed - compute_locations.inlined_before
+        self._pinned = pinned_decisions(compute_locations, state)
         self._accepted = {(p.sketch, p.params) for p in pieces}
         kept = [k for k in range(len(pieces)) if k not in open_]
         costs = tuple(state.costs[k] for k in kept)

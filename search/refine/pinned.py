@@ -31,12 +31,12 @@ class PinnedDecision:
     tilings: tuple[Params, ...] = ()
 
 
-def pinned_decisions(places: ComputeLocations, state: State) -> dict[str, PinnedDecision]:
+def pinned_decisions(compute_locations: ComputeLocations, state: State) -> dict[str, PinnedDecision]:
     """Return the decisions of a complete state by Func."""
     roots: dict[str, dict[int, Params]] = {}
     decisions: dict[str, PinnedDecision] = {}
     for piece in state.pieces:
-        s, layout = piece.sketch, places.layout(piece.sketch)
+        s, layout = piece.sketch, compute_locations.layout(piece.sketch)
         roots.setdefault(s.func, {})[s.stages[0].number] = piece.params[: layout.root_serial.stop]
         for location in s.locations:
             threads = (piece.params[layout.threads_of(location.func)],) if location.level is Level.BLOCK else ()
@@ -69,7 +69,7 @@ def pinned_options(
     if near and pinned.location is not None and pinned.location.aligned is not None:
         return [_aligned(enumerator, near[0], pinned)]
     if pinned.tilings:
-        same = [o for o in near if _tiles(enumerator.places, o) == pinned.tilings[0]]
+        same = [o for o in near if _tiles(enumerator.compute_locations, o) == pinned.tilings[0]]
         near = same or near
     return near or enumerator.options(state, decision, fusion=fusion)
 
@@ -78,16 +78,16 @@ def _aligned(enumerator: OptionEnumerator, option: Option, pinned: PinnedDecisio
     """Return an option at BLOCK with the pinned tile alignment and threads."""
     assert pinned.location is not None
     (piece,) = option.added
-    sketch = enumerator.places.one(with_alignment(piece.sketch, option.func, pinned.location.aligned))
-    where = enumerator.places.layout(sketch).threads_of(option.func)
+    sketch = enumerator.compute_locations.one(with_alignment(piece.sketch, option.func, pinned.location.aligned))
+    where = enumerator.compute_locations.layout(sketch).threads_of(option.func)
     params = (*piece.params[: where.start], *pinned.tilings[0], *piece.params[where.stop :])
     return option._replace(added=(PartialKernel(sketch, params, tiled=True),))
 
 
-def _tiles(places: ComputeLocations, option: Option) -> Params:
+def _tiles(compute_locations: ComputeLocations, option: Option) -> Params:
     """Return the tile sizes of an option's Func."""
     for piece in option.added:
-        layout = places.layout(piece.sketch)
+        layout = compute_locations.layout(piece.sketch)
         if piece.sketch.func == option.func and option.level is Level.ROOT:
             return piece.params[: layout.root_serial.stop]
         if option.level is Level.BLOCK:

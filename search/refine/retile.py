@@ -88,7 +88,7 @@ class Retiler:
         self, now: Kernel, *, vectors: bool, far: bool, legal_only: bool = False
     ) -> EvaluationCoroutine[Kernel]:
         """As `descend`; intermediate kernels pass all legality checks only with ``legal_only``, as most do anyway."""
-        layout = self.enumerator.places.layout(now[0])
+        layout = self.enumerator.compute_locations.layout(now[0])
         for _ in range(SWEEPS):
             if self.late():
                 break
@@ -153,6 +153,6 @@ class Retiler:
         location = sketch.location(func)
         if not self.aligns or location is None or self.evaluator.target.kind == "cpu":
             return [sketch]
-        model = self.evaluator.kernel_model(self.enumerator.places.bare(sketch))
+        model = self.evaluator.kernel_model(self.enumerator.compute_locations.bare(sketch))
         chosen = [location.aligned, *(a for a in (None, *alignments(model, func)) if a != location.aligned)]
-        return [self.enumerator.places.one(with_alignment(sketch, func, a)) for a in chosen]
+        return [self.enumerator.compute_locations.one(with_alignment(sketch, func, a)) for a in chosen]

@@ -41,12 +41,12 @@ class OptionEnumerator:
         select_tilings: Selects the tilings of a root kernel to try; all of them if left out.
 
     Attributes:
-        places: Compute locations of Funcs.
+        compute_locations: Compute locations of Funcs.
     """
 
     evaluator: KernelEvaluator
     select_tilings: TilingSelection | None = None
-    places: ComputeLocations = field(init=False)
+    compute_locations: ComputeLocations = field(init=False)
     _extents: dict[tuple[KernelSketch, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
     _tilings: dict[KernelSketch, list[Params]] = field(init=False, default_factory=dict)
     _tile_lists: dict[KernelSketch, TileOptions] = field(init=False, default_factory=dict)
@@ -57,7 +57,7 @@ class OptionEnumerator:
     _buckets: dict[tuple[KernelSketch, int], Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.places = ComputeLocations(self.evaluator.featurizer)
+        self.compute_locations = ComputeLocations(self.evaluator.featurizer)
 
     @property
     def bound(self) -> BoundPipeline:
@@ -77,15 +77,15 @@ class OptionEnumerator:
         decisions: list[Decision] = []
         decided = 1 if self.settings.phases == 1 else 0
         for name, func in reversed(list(self.bound.funcs.items())):
-            if name in self.places.inlined_before:
+            if name in self.compute_locations.inlined_before:
                 continue
             decisions.append(Decision(name))
-            decisions += [Decision(name, k) for k in range(decided, len(self.places.root_sketches(func)))]
+            decisions += [Decision(name, k) for k in range(decided, len(self.compute_locations.root_sketches(func)))]
         return decisions
 
     def start_state(self) -> State:
         """Return the state without decisions, except for Funcs that are always inlined."""
-        return start_state(dict.fromkeys(sorted(self.places.inlined_before), Level.INLINE))
+        return start_state(dict.fromkeys(sorted(self.compute_locations.inlined_before), Level.INLINE))
 
     def replaced_kernels(self, state: State, decision: Decision) -> tuple[int, ...]:
         """Return the positions of the kernels that every option of a decision replaces.
@@ -96,7 +96,7 @@ class OptionEnumerator:
             positions = []
             for k, p in enumerate(state.pieces):
                 if p.sources is None:
-                    p.sources = self.places.reads(p.sketch)
+                    p.sources = self.compute_locations.reads(p.sketch)
                 if decision.func in p.sources:
                     positions.append(k)
             return tuple(positions)
@@ -154,7 +154,7 @@ class OptionEnumerator:
         if func.is_output or not readers or (options and reads_atomic_update(self.bound, func)):
             return options
         wanted = [kind for kind in self.settings.locations if only in (None, kind)]
-        if "inline" in wanted and self.places.can_inline(func):
+        if "inline" in wanted and self.compute_locations.can_inline(func):
             options += self._inline_options(state, func, readers, kept)
         if fusion and len(readers) == 1 and self._has_one_kernel(state, func, readers[0]):
             if "block" in wanted:
@@ -166,7 +166,7 @@ class OptionEnumerator:
     def _has_one_kernel(self, state: State, func: BoundFunc, reader: int) -> bool:
         """Whether one kernel has all consumers of a Func, and its blocks need only parts of the Func."""
         # A consumer with an empty domain is outside of every kernel, although it reads nothing.
-        inside = self.places.inside(state.pieces[reader].sketch)
+        inside = self.compute_locations.inside(state.pieces[reader].sketch)
         return inside.issuperset(func.consumers) and not self._is_needed_whole(func)
 
     def _is_needed_whole(self, func: BoundFunc) -> bool:
@@ -198,7 +198,7 @@ class OptionEnumerator:
             if elsewhere:
                 siblings = (s.inlined for n, (s, _) in enumerate(changed) if n != k)
                 elsewhere = elsewhere.intersection(frozenset().union(*others, *siblings))
-            updated.append(self.places.status(sketch, state.levels, func, elsewhere))
+            updated.append(self.compute_locations.status(sketch, state.levels, func, elsewhere))
         return updated
 
     def _interned(self, sketch: KernelSketch, params: Params, tiled: bool) -> PartialKernel:
@@ -223,7 +223,7 @@ class OptionEnumerator:
         self, state: State, func: BoundFunc, readers: Sequence[int], kept: Sequence[PartialKernel]
     ) -> list[Option]:
         """Return the options at root: one, or in one phase one for each tiling of the first kernel."""
-        sketches = self.places.root_sketches(func)
+        sketches = self.compute_locations.root_sketches(func)
         new = [self._interned(s, self._provisional_params(s), tiled=False) for s in sketches]
         pieces = [*(state.pieces[k] for k in readers), *new]
         added = self._updated_pieces(state, func.name, [(p.sketch, p) for p in pieces], kept)
@@ -251,9 +251,9 @@ class OptionEnumerator:
     ) -> list[Option]:
         """Return the option to inline a Func, unless a kernel would load too much at one point."""
         pieces = [state.pieces[k] for k in readers]
-        changed = [(self.places.inlined(p.sketch, func.name), p) for p in pieces]
+        changed = [(self.compute_locations.inlined(p.sketch, func.name), p) for p in pieces]
         for sketch, _ in changed:
-            if self.evaluator.kernel_model(self.places.bare(sketch)).overflow:
+            if self.evaluator.kernel_model(self.compute_locations.bare(sketch)).overflow:
                 self.evaluator.counts.pruned[TOO_MANY_READS.reason] += 1
                 return []
         return [Option("inline", func.name, self._updated_pieces(state, func.name, changed, kept), Level.INLINE)]
@@ -261,8 +261,8 @@ class OptionEnumerator:
     def _block_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]) -> list[Option]:
         """Return the options at BLOCK, one for each tiling of the region; none if a block needs the whole Func."""
         piece = state.pieces[reader]
-        sketch = self.places.at_block(piece.sketch, func.name)
-        bare = self.places.at_block(self.places.bare(piece.sketch), func.name)
+        sketch = self.compute_locations.at_block(piece.sketch, func.name)
+        bare = self.compute_locations.at_block(self.compute_locations.bare(piece.sketch), func.name)
         extents = self._extents[bare, piece.params]
         if math.prod(extents) >= math.prod(func.extents):
             return []
@@ -282,7 +282,7 @@ class OptionEnumerator:
         """Return the options at THREAD, one for each distinct location."""
         piece = state.pieces[reader]
         options = []
-        for sketch in self.places.at_thread(piece.sketch, func.name):
+        for sketch in self.compute_locations.at_thread(piece.sketch, func.name):
             location = sketch.location(func.name)
             assert location is not None
             if location.each_term and not self.settings.per_reduction_step:
@@ -292,14 +292,14 @@ class OptionEnumerator:
             if location.enclosing and not self._has_loop(piece, location.host.func, location.enclosing - 1):
                 continue  # the same as the next outer location
             updated = self._updated_pieces(state, func.name, [(sketch, piece)], kept)
-            if self.places.may_index_dynamically(sketch, func.name):
+            if self.compute_locations.may_index_dynamically(sketch, func.name):
                 self.evaluator.dynamic_reads[updated[0].sketch] = func.name
             options.append(Option("thread", func.name, updated, Level.THREAD))
         return options
 
     def _has_loop(self, piece: PartialKernel, host: str, position: int) -> bool:
         """Whether a thread of the host has a serial loop over the dimension at a position."""
-        layout = self.places.layout(piece.sketch)
+        layout = self.compute_locations.layout(piece.sketch)
         location = piece.sketch.location(host)
         if location is None:
             return piece.params[layout.root_serial][position] > 1
@@ -314,7 +314,7 @@ class OptionEnumerator:
             func: The producer.
             threads: Threads of the producer by dimension.
         """
-        before, after = self.places.layout(piece.sketch), self.places.layout(sketch)
+        before, after = self.compute_locations.layout(piece.sketch), self.compute_locations.layout(sketch)
         params = list(piece.params[: before.root_serial.stop])
         for name, _ in after.members:
             params += threads if name == func else piece.params[before.threads_of(name)]
@@ -348,7 +348,7 @@ class OptionEnumerator:
 
     def tilings(self, sketch: KernelSketch) -> list[Params]:
         """Return the tilings of a root kernel that occupy the multiprocessors."""
-        bare = self.places.bare(sketch)
+        bare = self.compute_locations.bare(sketch)
         if bare not in self._tilings:
             grid = self.evaluator.kernel_model(bare).grid
             target = self.evaluator.target
@@ -370,7 +370,7 @@ class OptionEnumerator:
 
     def pin_tilings(self, sketch: KernelSketch, tilings: list[Params]) -> None:
         """Fix the tilings of a root kernel that `tilings` returns."""
-        self._tilings[self.places.bare(sketch)] = tilings
+        self._tilings[self.compute_locations.bare(sketch)] = tilings
 
     def member_tilings(self, name: str, extents: Sequence[int], *, vectors: bool = False) -> list[Params]:
         """Return the threads to try for the region of a fused producer at BLOCK.
@@ -394,12 +394,12 @@ class OptionEnumerator:
 
     def tile_buckets(self, options: TileOptions, depth: int) -> Ints:
         """Return the bucket of each tiling of a root kernel; tilings with equal structural hash to a depth share it."""
-        bare = self.places.bare(options.sketch)
+        bare = self.compute_locations.bare(options.sketch)
         if len(options) == 1:
             return np.zeros(1, np.int64)
         if (bare, depth) not in self._buckets:
             tilings = np.array(options.tilings, np.int64)
-            self._buckets[bare, depth] = tiling_buckets(tilings, self.places.layout(bare), depth)
+            self._buckets[bare, depth] = tiling_buckets(tilings, self.compute_locations.layout(bare), depth)
         return self._buckets[bare, depth]
 
     def prefetch(self, states: Iterable[State], decision: Decision) -> None:
@@ -411,9 +411,9 @@ class OptionEnumerator:
             return
         missing: dict[KernelSketch, dict[Params, PartialKernel]] = {}
         for state in states:
-            readers = [p for p in state.pieces if func.name in self.places.reads(p.sketch)]
+            readers = [p for p in state.pieces if func.name in self.compute_locations.reads(p.sketch)]
             if len(readers) == 1:
-                sketch = self.places.at_block(self.places.bare(readers[0].sketch), func.name)
+                sketch = self.compute_locations.at_block(self.compute_locations.bare(readers[0].sketch), func.name)
                 if (sketch, readers[0].params) not in self._extents:
                     missing.setdefault(sketch, {})[readers[0].params] = readers[0]
         for sketch, pieces in missing.items():

@@ -160,7 +160,7 @@ class SpillRepair:
             for threads, points in LIMITS:
                 limited = self._evaluator(evaluator, threads, points)
                 decider = OptionEnumerator(limited)
-                first = decider.places.one(start[0]), start[1]
+                first = decider.compute_locations.one(start[0]), start[1]
                 limited.evaluate([first])
                 if start is starts[0] and np.isfinite(limited.known(*first).cost):
                     continue  # the kernel is within these limits, and spills
@@ -184,7 +184,7 @@ def _lighter_variants(
     computed = {m.func for m in kernel.fused if cached_source(m.func) is None}
     if kernel.fused and not computed:
         uncached = replace(sketch, locations=())
-        yield uncached, params[: OptionEnumerator(evaluator).places.layout(uncached).root_serial.stop]
+        yield uncached, params[: OptionEnumerator(evaluator).compute_locations.layout(uncached).root_serial.stop]
     computed |= {i.func for i in kernel.inlined}
     for baseline in schedule_roots(evaluator.bound, evaluator.target).kernels if kernel.fused else ():
         same_roots = [r.tiling.stage for r in baseline.roots] == [r.tiling.stage for r in kernel.roots]

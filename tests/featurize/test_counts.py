@@ -111,8 +111,8 @@ def test_vector_accesses_match_the_emulator(name: str, schedules: int) -> None:
 
 def test_a_sample_of_blocks_has_the_weight_of_the_grid() -> None:
     sample = sampled_blocks([9, 3])
-    assert sum(weight * len(places) for weight, places in sample.items()) == 27
-    assert {place for places in sample.values() for place in places} >= {(0, 0), (4, 1), (8, 2)}
+    assert sum(weight * len(blocks) for weight, blocks in sample.items()) == 27
+    assert {block for blocks in sample.values() for block in blocks} >= {(0, 0), (4, 1), (8, 2)}
 
 
 def test_random_states_are_reproducible_and_counted() -> None:

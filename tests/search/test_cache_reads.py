@@ -61,11 +61,11 @@ def test_source_with_many_loads_gets_a_cache_read() -> None:
     plain = KernelSketch((OUT,), (), frozenset({"near"}))
     state = state_with(evaluator, plain, (8, 32, 1, 1))
     assert stager.sources(plain) == ["img"]
-    staged = stager.with_cache_reads(state)
-    assert staged.cost < state.cost
-    (piece,) = staged.pieces
-    assert piece.sketch.staged == {"img"}
-    schedule = schedule_of(evaluator, staged)
+    improved = stager.with_cache_reads(state)
+    assert improved.cost < state.cost
+    (piece,) = improved.pieces
+    assert piece.sketch.cache_reads == {"img"}
+    schedule = schedule_of(evaluator, improved)
     assert violations(bound, schedule, H200) == []
     assert schedule.kernels[0].cache_reads == {"img"}
     assert describe_kernel(bound, schedule.kernels[0])[0] == piece.sketch
@@ -104,7 +104,7 @@ def test_pinned_decision_keeps_its_alignment() -> None:
         KernelSketch((OUT,), (ComputeLocation("near", Level.BLOCK, OUT),)), "near", TileAlignment(4, 3)
     )
     state = state_with(evaluator, sketch, (8, 32, 1, 1, 8, 9))
-    pinned = pinned_decisions(stager.enumerator.places, state)
+    pinned = pinned_decisions(stager.enumerator.compute_locations, state)
     root = state_with(evaluator, KernelSketch((OUT,), near=frozenset({"near"})), (8, 32, 1, 1))
     decision = Decision("near")
     stager.enumerator.prefetch([root], decision)

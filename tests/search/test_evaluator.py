@@ -89,8 +89,8 @@ def test_features_of_a_subset_equal_those_of_all_candidates(name: str) -> None:
 
 def test_tiling_buckets_agree_with_layer_keys() -> None:
     enumerator = OptionEnumerator(evaluator_of("harris"))
-    (sketch,) = enumerator.places.root_sketches(enumerator.bound.funcs[enumerator.decisions()[0].func])
-    layout, tilings = enumerator.places.layout(sketch), enumerator.tilings(sketch)
+    (sketch,) = enumerator.compute_locations.root_sketches(enumerator.bound.funcs[enumerator.decisions()[0].func])
+    layout, tilings = enumerator.compute_locations.layout(sketch), enumerator.tilings(sketch)
     for depth in range(-1, 6):
         keys = [layer_key(PartialKernel(sketch, p, tiled=True), layout, depth) for p in tilings]
         numbers: dict[object, int] = {}
@@ -103,7 +103,7 @@ def test_sampling_accepts_legal_options_of_every_bucket() -> None:
     evaluator = evaluator_of("max_filter")
     enumerator = OptionEnumerator(evaluator)
     decision = next(d for d in enumerator.decisions() if d.group is not None)
-    (sketch,) = enumerator.places.root_sketches(evaluator.bound.funcs[decision.func])
+    (sketch,) = enumerator.compute_locations.root_sketches(evaluator.bound.funcs[decision.func])
     options = TileOptions(decision.func, sketch, enumerator.tilings(sketch))
     legal = np.random.default_rng(1).random(len(options)) < 0.1
 

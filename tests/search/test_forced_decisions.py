@@ -36,7 +36,7 @@ def test_fully_pinned_pass_is_costed_in_one_batch(name: str) -> None:
     first = search_of(name)
     state = first.run()[0]
     again = search_of(name)
-    again.frozen = pinned_decisions(first.expander.enumerator.places, state)
+    again.frozen = pinned_decisions(first.expander.enumerator.compute_locations, state)
     (found,) = again.run()
     assert again.evaluator.counts.batches == 1
     assert again.evaluator.counts.requested <= len(state.pieces)
@@ -49,7 +49,7 @@ def test_states_are_costed_after_forced_decisions() -> None:
     """With half of the Funcs pinned, states have the costs of a new evaluator."""
     first = search_of("camera_pipe")
     state = first.run()[0]
-    pinned = pinned_decisions(first.expander.enumerator.places, state)
+    pinned = pinned_decisions(first.expander.enumerator.compute_locations, state)
     search = search_of("camera_pipe", dataclasses.replace(PLAIN, beam_size=8))
     search.frozen = {name: pinned[name] for name in list(pinned)[::2]}
     found = search.run()
@@ -77,7 +77,7 @@ def test_pruned_kernels_end_a_state_at_the_next_choice(free: tuple[str, ...]) ->
 
     def found(most: float) -> list[State]:
         search = search_of("unsharp", dataclasses.replace(settings, max_recompute=most))
-        pinned = pinned_decisions(first.expander.enumerator.places, state)
+        pinned = pinned_decisions(first.expander.enumerator.compute_locations, state)
         search.frozen = {name: h for name, h in pinned.items() if name not in free}
         return search.run()
 

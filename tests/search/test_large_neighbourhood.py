@@ -158,7 +158,7 @@ def test_pinned_decision_is_the_only_option() -> None:
     expander, found = searched(bound_app("harris", small=True), dataclasses.replace(PLAIN, freeze=False))
     enumerator = expander.enumerator
     for state in found[:3]:
-        pinned = pinned_decisions(enumerator.places, state)
+        pinned = pinned_decisions(enumerator.compute_locations, state)
         assert pinned.keys() == state.levels.keys()
         again = State((), (), {}, 0.0, 0)
         for decision in enumerator.decisions():
@@ -179,7 +179,7 @@ def test_neighbourhood_search_keeps_unaffected_kernels() -> None:
     state = found[0]
     assert len(state.pieces) > 2
     for window in neighbourhoods(expander.evaluator.bound, state):
-        open_ = affected_kernels(expander.enumerator.places, state, window)
+        open_ = affected_kernels(expander.enumerator.compute_locations, state, window)
         others = {(p.sketch, p.params) for k, p in enumerate(state.pieces) if k not in open_}
         search = NeighbourhoodSearch(expander, state, window)
         for decision in expander.enumerator.decisions():
@@ -202,7 +202,7 @@ def test_each_func_has_one_neighbourhood_with_its_neighbours() -> None:
     assert all(len(w) <= 8 for w in seen)
 
 
-def places(sketch: KernelSketch) -> KernelSketch:
+def without_alignments(sketch: KernelSketch) -> KernelSketch:
     """Return a sketch without tile alignments."""
     for location in sketch.locations:
         sketch = with_alignment(sketch, location.func, None)
@@ -215,7 +215,9 @@ def test_retiling_never_raises_the_cost_and_changes_tiles_only() -> None:
     for state in found[:4]:
         retiled = retiler.retiled(state)
         assert retiled.cost <= state.cost * (1 + 1e-9)
-        assert [places(p.sketch) for p in retiled.pieces] == [places(p.sketch) for p in state.pieces]
+        assert [without_alignments(p.sketch) for p in retiled.pieces] == [
+            without_alignments(p.sketch) for p in state.pieces
+        ]
         assert violations(expander.evaluator.bound, schedule_of(expander.evaluator, retiled), H200) == []
         assert kernels_of(retiler.retiled(retiled)) == kernels_of(retiled)
 
@@ -223,7 +225,7 @@ def test_retiling_never_raises_the_cost_and_changes_tiles_only() -> None:
 def test_two_tile_sizes_of_a_root_change_at_once_unless_none_is_near() -> None:
     expander, found = searched(bound_app("unsharp"))
     piece = found[0].pieces[-1]
-    own = expander.enumerator.places.layout(piece.sketch).root_serial.stop
+    own = expander.enumerator.compute_locations.layout(piece.sketch).root_serial.stop
     retiler = Retiler(expander.evaluator, expander.enumerator)
     odd = (*(n + 13 for n in piece.params[:own]), *piece.params[own:])  # no search tries such tiles
 

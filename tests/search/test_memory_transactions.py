@@ -83,15 +83,15 @@ def test_shared_memory_holds_the_source_or_what_is_made_of_it(dear: int) -> None
     bound = rows_of_taps(16, dear)
     evaluator, stager = parts(bound)
     state = inlined(evaluator)
-    staged = stager.with_cache_reads(state)
-    assert staged.cost < state.cost
-    assert moved(evaluator, staged) < 0.25 * moved(evaluator, state)
-    (piece,) = staged.pieces
-    assert violations(bound, schedule_of(evaluator, staged), H200) == []
+    improved = stager.with_cache_reads(state)
+    assert improved.cost < state.cost
+    assert moved(evaluator, improved) < 0.25 * moved(evaluator, state)
+    (piece,) = improved.pieces
+    assert violations(bound, schedule_of(evaluator, improved), H200) == []
     if dear:
         assert [s.func for s in piece.sketch.locations] == ["bright"]
         assert piece.sketch.inlined == frozenset()
-        assert staged.levels["bright"] is Level.BLOCK
+        assert improved.levels["bright"] is Level.BLOCK
 
 
 def test_what_another_kernel_evaluates_too_stays_inlined() -> None:

@@ -35,10 +35,10 @@ def kernel_regression(sizes: Mapping[str, int]) -> BoundPipeline:
     return bind(app.build(), app.shapes(sizes))
 
 
-def places(bound: BoundPipeline, sketch: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
-    found = ComputeLocations(Featurizer(bound, H200)).at_thread(sketch, func)
-    locations = [s.location(func) for s in found]
-    return [(str(s.host), s.enclosing, s.each_term) for s in locations if s is not None]
+def thread_locations(bound: BoundPipeline, sketch: KernelSketch, func: str) -> list[tuple[str, int, bool]]:
+    sketches = ComputeLocations(Featurizer(bound, H200)).at_thread(sketch, func)
+    locations = [s.location(func) for s in sketches]
+    return [(str(p.host), p.enclosing, p.each_term) for p in locations if p is not None]
 
 
 def each_term(schedule: Schedule) -> list[str]:
@@ -49,10 +49,10 @@ def test_producer_that_varies_with_terms_has_a_per_step_location() -> None:
     bound = weighted()
     sums = KernelSketch((StageId("total"), StageId("total", 1)))
     expected = [("total.1", 0, False), ("total.1", 0, True), ("total.1", 1, False), ("total.1", 2, False)]
-    assert places(bound, sums, "weight") == expected
+    assert thread_locations(bound, sums, "weight") == expected
     (_, outside, inside, *_) = [sums, *ComputeLocations(Featurizer(bound, H200)).at_thread(sums, "weight")]
-    assert places(bound, outside, "dot") == expected[:1], "weight reads it outside of the terms"
-    assert places(bound, inside, "dot") == expected[:2]
+    assert thread_locations(bound, outside, "dot") == expected[:1], "weight reads it outside of the terms"
+    assert thread_locations(bound, inside, "dot") == expected[:2]
 
 
 def test_producer_that_is_constant_over_terms_has_none() -> None:
@@ -64,7 +64,11 @@ def test_producer_that_is_constant_over_terms_has_none() -> None:
     out[y, x] = total[y, x] * gain[y]
     bound = bind(Pipeline([out.over(y=(0, 30), x=(0, 30))]), {"table": (30, 30)})
     sums = KernelSketch((StageId("total"), StageId("total", 1)))
-    assert places(bound, sums, "gain") == [("total.1", 0, False), ("total.1", 1, False), ("total.1", 2, False)]
+    assert thread_locations(bound, sums, "gain") == [
+        ("total.1", 0, False),
+        ("total.1", 1, False),
+        ("total.1", 2, False),
+    ]
 
 
 def test_random_states_have_per_step_locations() -> None:

@@ -73,7 +73,7 @@ def test_one_phase_options_at_root_include_every_tiling() -> None:
 
 def test_further_kernels_of_a_func_have_their_own_tiling_decisions() -> None:
     enumerator = OptionEnumerator(evaluator_of("hist", ONE))
-    several = {n: len(enumerator.places.root_sketches(f)) for n, f in enumerator.bound.funcs.items()}
+    several = {n: len(enumerator.compute_locations.root_sketches(f)) for n, f in enumerator.bound.funcs.items()}
     assert max(several.values()) > 1
     for name, count in several.items():
         assert [d.group for d in enumerator.decisions() if d.func == name] == [None, *range(1, count)]
@@ -87,7 +87,7 @@ def test_frozen_funcs_keep_their_tiles() -> None:
         for state in found[:4]:
             if pinned.level is Level.ROOT and state.levels[name] is Level.ROOT:
                 own = [p for p in state.pieces if p.sketch.func == name]
-                layout = search.expander.enumerator.places.layout(own[0].sketch)
+                layout = search.expander.enumerator.compute_locations.layout(own[0].sketch)
                 assert own[0].params[: layout.root_serial.stop] == pinned.tilings[0]
 
 

@@ -124,7 +124,7 @@ def test_blocks_have_whole_rows_and_whole_warps() -> None:
     bound = bind(Pipeline([out.over(y=(0, a.shape[0]), x=(0, 48))]), {"a": (512, 1000)})
     (view,) = warp_reduction_rewrites([bound], H200)
     enumerator = OptionEnumerator(KernelEvaluator(view, H200, analytical_model(H200), SearchSettings()))
-    sketch = enumerator.places.root_sketches(view.funcs["out"])[0]
+    sketch = enumerator.compute_locations.root_sketches(view.funcs["out"])[0]
     tilings = np.array(enumerator.tilings(sketch))
     threads, points = tilings[:, 1], tilings[:, 3]
     assert (threads * points >= 48).all()

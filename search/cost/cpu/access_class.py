@@ -144,12 +144,12 @@ class AccessClassifier:
         Processors with a scatter instruction have none of the former. gcc forms no vectors at all of loops that also
         touch narrow elements far from each other, as these get no pragma (`is_unit_stride`, `is_scatter`).
         """
-        places = sum(None in g.rows and self.step(stage, g, moves, wild) is None for g in access.stores)
+        scattered = sum(None in g.rows and self.step(stage, g, moves, wild) is None for g in access.stores)
         steps = [(self._model.facts.itemsize(g), self.step(stage, g, moves, wild)) for g in access.loads]
         narrow = any(size < SCATTERED_BYTES for size, _ in steps)
         far = any(step is not None and step > MAX_VECTOR_STEP for _, step in steps)
-        one_by_one = places * (self._model.tables.target.warp_size < SCATTERING_LANES)
-        return one_by_one, places > 0 and narrow and far
+        one_by_one = scattered * (self._model.tables.target.warp_size < SCATTERING_LANES)
+        return one_by_one, scattered > 0 and narrow and far
 
     def _add(
         self, counts: AccessCounts, stage: StageId, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]],

@@ -46,18 +46,18 @@ def saved_loads(
     evaluated = works.evaluated(stage, lane)
     found = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
     for k, rows in enumerate(cpu_policy.JAM_FACTORS):
-        places = [_places(g, dim, rows, works.fastest(g.source)) for g, _ in loads]
-        left, streams = sum(map(len, places)), sum(map(cpu_policy.stream_count, places))
+        elements = [_elements(g, dim, rows, works.fastest(g.source)) for g, _ in loads]
+        left, streams = sum(map(len, elements)), sum(map(cpu_policy.stream_count, elements))
         if not cpu_policy.jam_pays(rows, operations=operations, loads=count, loads_left=left, streams=streams):
             continue
         found[k] = 0
-        for p, (g, step) in zip(places, loads, strict=True):
+        for p, (g, step) in zip(elements, loads, strict=True):
             less = len(g.offsets) - len(p) / rows
             found[k, 0] += less * (step == 1)
             found[k, 1] += less * (step == 1) * model.facts.itemsize(g) / LANE_BYTES
             found[k, 2] += less * (step > 1)
         for g in called:
-            less = len(g.offsets) - len(_places(g, dim, rows, works.fastest(g.source))) / rows
+            less = len(g.offsets) - len(_elements(g, dim, rows, works.fastest(g.source))) / rows
             found[k, 3] += less * evaluated[g.source].arithmetic
             found[k, 4] += less * evaluated[g.source].divisions
     return None if np.isnan(found).all() else found
@@ -79,13 +79,13 @@ def _loads_near_lanes(
     return near[: len(access.loads)]
 
 
-def _places(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
-    """Return the distinct places that jammed rows access, ``uint64[n]`` in order.
+def _elements(group: AccessGroup, dim: str, rows: int, fastest: int) -> Numbers:
+    """Return the distinct elements that jammed rows access, as numbers, ``uint64[n]`` in order.
 
-    A place is a linear form of the indices modulo 2**64: elements that are adjacent in memory have adjacent numbers,
+    A number is a linear form of the indices modulo 2**64: elements that are adjacent in memory have adjacent numbers,
     and elements of different rows have distant ones.
     """
     weights = np.array([1 if k == fastest else pow(FAR, k + 1, 1 << 64) for k in range(len(group.rows))], np.uint64)
     numbers = index_values(group, dim, rows).astype(np.uint64) @ weights
-    found: Numbers = np.unique(numbers + np.uint64(1 << 63))  # neighbours of 0 are on both sides of it
-    return found
+    elements: Numbers = np.unique(numbers + np.uint64(1 << 63))  # neighbours of 0 are on both sides of it
+    return elements

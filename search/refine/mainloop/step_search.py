@@ -129,9 +129,9 @@ class StepTilingSearch:
         loops = self.bound.stage(*host).reductions
         count = prod(d.extent // self.terms.get(d.name, d.extent) for d in loops)
         sketch = self._sketch(view)
-        staged = frozenset(s.func for s in sketch.locations)
-        async_sources = staged if self.transfer is TransferMode.ASYNC_COPY else frozenset()
-        steps = MainloopScaling(view, count, host, staged, async_copies=async_sources)
+        producers = frozenset(s.func for s in sketch.locations)
+        async_sources = producers if self.transfer is TransferMode.ASYNC_COPY else frozenset()
+        steps = MainloopScaling(view, count, host, producers, async_copies=async_sources)
         settings = replace(self.settings, max_serial_points=MOST_POINTS, max_recompute=float("inf"))  # of sources
         sibling_evaluator = None if sibling is None else sibling.evaluator
         self.evaluator = KernelEvaluator(
@@ -139,7 +139,7 @@ class StepTilingSearch:
         )
         self.enumerator = OptionEnumerator(self.evaluator, self._worthwhile)
         self.retiler = Retiler(self.evaluator, self.enumerator, aligns=False, legality=self._is_legal)
-        self.sketch = self.enumerator.places.one(sketch)
+        self.sketch = self.enumerator.compute_locations.one(sketch)
 
     @property
     def is_supported(self) -> bool:
@@ -168,7 +168,7 @@ class StepTilingSearch:
     @property
     def roots(self) -> list[Params]:
         """Root columns of the legal tilings, the best first."""
-        width = self.enumerator.places.layout(self.sketch).root_serial.stop
+        width = self.enumerator.compute_locations.layout(self.sketch).root_serial.stop
         return [p[:width] for p in self.tiled]
 
     def refined(self) -> Iterator[MainloopKernel]:
@@ -186,7 +186,7 @@ class StepTilingSearch:
 
     def _worthwhile(self, sketch: KernelSketch, tilings: list[Params]) -> list[Params]:
         """Return the tilings with enough register blocking and several warps, evenly thinned; all if there are none."""
-        layout = self.enumerator.places.layout(sketch)
+        layout = self.enumerator.compute_locations.layout(sketch)
         table = np.array(tilings, np.int64)
         return [tuple(row) for row in _worthwhile(table, layout).tolist()]
 

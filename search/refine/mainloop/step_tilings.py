@@ -47,7 +47,7 @@ def points_loaded(
         tilings: Tilings of its root.
     """
     rows, extents = _with_filling_threads(evaluator, enumerator, sketch, tilings)
-    layout = enumerator.places.layout(sketch)
+    layout = enumerator.compute_locations.layout(sketch)
     return np.stack([(-(-extents[f] // rows[:, where])).prod(axis=1) for f, where in layout.members], axis=1)
 
 
@@ -55,7 +55,7 @@ def _with_filling_threads(
     evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch, tilings: Sequence[Params]
 ) -> tuple[Ints, dict[str, Ints]]:
     """Return tile sizes ``int64[N, columns]`` in which all threads load each fused producer, and its extents."""
-    layout = enumerator.places.layout(sketch)
+    layout = enumerator.compute_locations.layout(sketch)
     model = evaluator.kernel_model(sketch)
     rows = np.ones((len(tilings), layout.count), np.int64)
     rows[:, : layout.root_serial.stop] = np.array(tilings, np.int64)[:, : layout.root_serial.stop]

@@ -131,7 +131,7 @@ class WalkTilingSearch:
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
         self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
         inlined = frozenset(inlined_calls(cached, _stages(cached, site), set(site.inlined)))
-        self._sketch = self._enumerator.places.one(KernelSketch((site.root,), locations, inlined))
+        self._sketch = self._enumerator.compute_locations.one(KernelSketch((site.root,), locations, inlined))
         self.tiled = tiled_steps(self._evaluator, self._enumerator, self._sketch)
 
     def _with_rows_of_step(self, sketch: KernelSketch, tilings: list[Params]) -> list[Params]:
