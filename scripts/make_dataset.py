@@ -16,6 +16,7 @@ import sys
 import hydra
 from omegaconf import DictConfig
 from training.dataset import CONSOLE, run
+from training.renamed_keys import present_overrides
 
 from autosched.errors import AutoschedError
 
@@ -36,4 +37,5 @@ def main(config: DictConfig) -> None:
 
 
 if __name__ == "__main__":
+    sys.argv[1:] = present_overrides(sys.argv[1:])
     main()

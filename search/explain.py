@@ -49,13 +49,13 @@ def explain(result: SearchResult) -> list[KernelReport]:
     reports = []
     for kernel in best.schedule.kernels:
         evaluation = evaluated(evaluator.featurizer, kernel)
-        model, features = evaluation.model, evaluation.found.features
+        model, batch = evaluation.model, evaluation.batch_evaluation
         parts: dict[str, float] = {}
         if isinstance(evaluator.model, AnalyticalModel | CpuModel):
-            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(evaluation.found).items()}
+            parts = {name: float(seconds[0]) for name, seconds in evaluator.model.parts(batch).items()}
         seconds = evaluation.seconds(evaluator.model)
         names = [*map(str, model.rows), *model.inlined]
-        rows = {n: dict(zip(NAMES, features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
+        rows = {n: dict(zip(NAMES, batch.features[0, k].tolist(), strict=True)) for k, n in enumerate(names)}
         members = tuple((m.func, m.at.level.name) for m in kernel.fused)
         reports.append(KernelReport(kernel.root_funcs[-1], members, tuple(model.inlined), seconds, parts, rows))
     return reports

@@ -11,11 +11,15 @@ import numpy as np
 import pytest
 
 import autosched
+from autosched.apps.hand_schedules.convolutions import ConvolutionTile
+from autosched.apps.hand_schedules.products import ProductTile
 from autosched.errors import InputError
 from autosched.renamed_modules import MODULES, NAMES
+from autosched.runtime.compile.nvrtc import Cubin, NvrtcOptions
 from autosched.schedule import types
 from autosched.schedule.io.typed_json import read_settings
 from autosched.schedule.types import Level
+from autosched.search.datasets.candidate_mix import CandidateMix
 from autosched.search.settings import SearchSettings
 
 SHAPES = {"image": (32, 48)}
@@ -77,6 +81,53 @@ def test_settings(old: str) -> None:
     in_file = list(value) if isinstance(value, tuple) else value
     with pytest.warns(DeprecationWarning, match=new):
         assert read_settings({old: in_file}, "search", SearchSettings) == made
+
+
+@pytest.mark.parametrize(
+    ("cls", "old", "value"),
+    [
+        (CandidateMix, "views", 3), (ConvolutionTile, "ahead", True), (NvrtcOptions, "room", False),
+        (ProductTile, "ahead", False),
+    ],
+)  # fmt: skip
+def test_fields_of_other_settings(cls: Any, old: str, value: Any) -> None:
+    new = cls.RENAMED_FIELDS[old]
+    with pytest.warns(DeprecationWarning, match=new):
+        made = cls(**{old: value})
+    assert getattr(made, new) == value != getattr(cls(), new)
+    with pytest.warns(DeprecationWarning, match=new):
+        assert getattr(made, old) == value
+    with pytest.warns(DeprecationWarning, match=new):
+        assert read_settings({old: value}, "settings", cls) == made
+
+
+def test_relaxed_bounds_of_a_cubin() -> None:
+    with pytest.warns(DeprecationWarning, match="has_relaxed_bounds"):
+        assert not Cubin(b"", "sm_90", {}, "").has_room  # type: ignore[attr-defined]
+
+
+def test_keys_of_the_dataset_script_on_its_command_line() -> None:
+    renamed_keys = pytest.importorskip("training.renamed_keys")
+    with pytest.warns(DeprecationWarning, match=r"measure\.rounds|schedules\.rewrites") as warned:
+        given = ["measure.turns.least=5", "~measure.turns", "++dataset.schedules.views=0", "measure.turnstile=1"]
+        present = renamed_keys.present_overrides(given)
+    assert present == ["measure.rounds.least=5", "~measure.rounds", "++dataset.schedules.rewrites=0", given[3]]
+    assert len(warned) == 3
+
+
+def test_keys_of_the_dataset_script_in_files(recwarn: pytest.WarningsRecorder) -> None:
+    renamed_keys = pytest.importorskip("training.renamed_keys")
+    omegaconf = pytest.importorskip("omegaconf")
+    present = omegaconf.OmegaConf.create(
+        {"measure": {"rounds": {"least": 5}}, "dataset": {"schedules": {"beam": 1, "rewrites": 2}}}
+    )
+    assert renamed_keys.with_present_keys(present) == present
+    assert not [w for w in recwarn if w.category is DeprecationWarning]
+    former = omegaconf.OmegaConf.create(
+        {"measure": {"rounds": None, "turns": {"least": 5}}, "dataset": {"schedules": {"beam": 1, "views": 2}}}
+    )
+    with pytest.warns(DeprecationWarning, match=r"measure\.rounds|schedules\.rewrites"):
+        assert renamed_keys.with_present_keys(former) == present
 
 
 def test_a_wrong_value_under_an_old_name_is_refused() -> None:

@@ -49,8 +49,9 @@ def without_needless_spills(
         )
     except CompileError:
         return tuple(kernels)
-    roomy = (isinstance(c, Cubin) and c.has_room for c in compiled)
-    return tuple(replace(k, body=relax_launch_bounds(k.body)) if r else k for k, r in zip(kernels, roomy, strict=True))
+    relaxed = (isinstance(c, Cubin) and c.has_relaxed_bounds for c in compiled)
+    pairs = zip(kernels, relaxed, strict=True)
+    return tuple(replace(k, body=relax_launch_bounds(k.body)) if r else k for k, r in pairs)
 
 
 def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKernel]) -> str:

@@ -43,7 +43,7 @@ class Backend(Protocol):
     def environment(self) -> Mapping[str, str]:
         """Environment variables of the measuring worker."""
 
-    def benches(self) -> Sequence[Backend]:
+    def device_backends(self) -> Sequence[Backend]:
         """Return a backend for each device of concurrent measurements; itself for a single device."""
 
     def check_machine(self) -> None:
@@ -84,7 +84,7 @@ class Backend(Protocol):
             DeviceLostError: If the device is lost to this process.
         """
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
         """Time candidates of one problem interleaved, on inputs as cold as in `time`.
 
         Raises:

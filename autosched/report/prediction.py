@@ -67,7 +67,11 @@ class Prediction:
 
 
 def predict(
-    bound: BoundPipeline, schedule: Schedule, target: Target, found: SearchResult | None = None, model_name: str = ""
+    bound: BoundPipeline,
+    schedule: Schedule,
+    target: Target,
+    search_result: SearchResult | None = None,
+    model_name: str = "",
 ) -> Prediction:
     """Predict the times of a schedule's kernels.
 
@@ -75,11 +79,11 @@ def predict(
         bound: The pipeline.
         schedule: A legal schedule of it.
         target: The schedule's target.
-        found: The search with the schedule, whose cost model is used.
+        search_result: The search with the schedule, whose cost model is used.
         model_name: Name of the cost model without a search; if it is not the package's model, the target's analytical
             model is used.
     """
-    evaluator = None if found is None else found.evaluator
+    evaluator = None if search_result is None else search_result.evaluator
     if evaluator is not None and evaluator.bound.rewrites != schedule.rewrites:  # of another rewrite of the pipeline
         evaluator = None
     model = _model(model_name, target) if evaluator is None else evaluator.model
@@ -102,13 +106,17 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
     if not stepped and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
     evaluation = evaluated(featurizer, kernel)
+    batch = evaluation.batch_evaluation
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
         # the features of a scan are those of one step
-        times = evaluation.seconds(model) / float(model.cost(evaluation.found)[0])
-        parts = {name: float(part[0]) * times for name, part in model.parts(evaluation.found).items()}
+        times = evaluation.seconds(model) / float(model.cost(batch)[0])
+        parts = {name: float(part[0]) * times for name, part in model.parts(batch).items()}
     stages = [*map(str, evaluation.model.rows), *evaluation.model.inlined]
-    rows = {n: dict(zip(NAMES, evaluation.found.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)}
+    rows = {
+        n: dict(zip(NAMES, evaluation.batch_evaluation.features[0, k].tolist(), strict=True))
+        for k, n in enumerate(stages)
+    }
     return KernelPrediction(evaluation.seconds(model), parts, rows)
 
 

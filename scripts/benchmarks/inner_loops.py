@@ -39,13 +39,13 @@ APPS = "sgemm,conv_layer,conv_layer_nchw,depthwise_separable_conv"
 HEADER = f"{'kernel':46} {'instr':>6}  {'FFMA':>5} {'share':>7} {'lds128':>6} {'lds':>5} {'ldg':>5} {'regs':>5} spilled"
 FUSED = "FFMA"
 TILES = {
-    "by hand, 128 x 128, 8 x 8 a thread": ProductTile(ahead=False),
+    "by hand, 128 x 128, 8 x 8 a thread": ProductTile(double_buffered=False),
     "the same, two buffers": ProductTile(),
     "by hand, 64 x 64, 4 x 4 a thread, two buffers": ProductTile(points=4),
 }
 CONVOLUTIONS = {
     "by hand, 128 x 16 x 8, 8 x 8 a thread": ConvolutionTile(),
-    "the same, two buffers": ConvolutionTile(ahead=True),
+    "the same, two buffers": ConvolutionTile(double_buffered=True),
 }
 
 

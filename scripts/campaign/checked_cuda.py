@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.measure.backend import Outputs
-from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
+from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_interleaved
 from autosched.measure.job import Prepared, Timing
 from autosched.measure.problem import Problem
 from autosched.runtime.timing.cupy_device import CupyDevice
@@ -51,10 +51,10 @@ class CheckedCudaBackend(CudaBackend):
         with exclusive(self.lock):
             return time_launches(_comparing_device(self.numbers[0]), prepared, self.rule)
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates, interleaved, with exclusive use of the GPU; see `Backend.time_in_turns`."""
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates, interleaved, with exclusive use of the GPU; see `Backend.time_interleaved`."""
         with exclusive(self.lock):
-            return time_launches_in_turns(_comparing_device(self.numbers[0]), prepared, rule)
+            return time_launches_interleaved(_comparing_device(self.numbers[0]), prepared, rule)
 
 
 class ComparingDevice(CupyDevice):

@@ -63,7 +63,7 @@ class Options:
             "legal": 3,
             "mutations": 20,
             "steps": 4,
-            "views": 4,
+            "rewrites": 4,
         }
     )
     labels: tuple[str, ...] = ()

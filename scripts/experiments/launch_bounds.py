@@ -2,9 +2,9 @@
 
     python scripts/compare_room.py [--apps addsgd6,rhs4center] [--cost learned] [--target h200] [--seconds 20]
 
-The best-ranked schedule of each app is compiled with strict and with relaxed launch bounds (`NvrtcOptions.room`).
-Columns: kernels that spill, spilled bytes per thread, and the time on the simulated device. Apps without a spilling
-kernel are not in the table, but count in the geometric mean below it.
+The best-ranked schedule of each app is compiled with strict and with relaxed launch bounds
+(`NvrtcOptions.relax_launch_bounds`). Columns: kernels that spill, spilled bytes per thread, and the time on the
+simulated device. Apps without a spilling kernel are not in the table, but count in the geometric mean below it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Compiled:
     seconds: float
 
     @classmethod
-    def of(cls, bound: BoundPipeline, schedule: Schedule, target: Target, *, room: bool) -> Compiled:
+    def of(cls, bound: BoundPipeline, schedule: Schedule, target: Target, *, relaxed: bool) -> Compiled:
         """Compile a schedule and simulate it."""
-        compiler = partial(compile_many, options=NvrtcOptions(room=room))
+        compiler = partial(compile_many, options=NvrtcOptions(relax_launch_bounds=relaxed))
         with patch.object(import_module("autosched.measure.simulated.simulate"), "compile_many", compiler):
             simulation = simulate(bound, schedule, target)
         return cls(sum(b > 0 for b in simulation.spill_bytes), sum(simulation.spill_bytes), simulation.seconds)
@@ -80,7 +80,7 @@ def main() -> int:
         print("|---|---|---|---|---|---|---|---|")
         for name in options.apps.split(","):
             bound, schedule = searched(name, target, model, options)
-            before, after = (Compiled.of(bound, schedule, target, room=room) for room in (False, True))
+            before, after = (Compiled.of(bound, schedule, target, relaxed=relaxed) for relaxed in (False, True))
             ratios.append(before.seconds / after.seconds)
             if before.spilling:
                 print(

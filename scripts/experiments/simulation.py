@@ -66,7 +66,7 @@ def predictions(bound: BoundPipeline, schedule: Schedule, target: Target) -> lis
     evaluator = KernelEvaluator(apply_rewrites(bound, schedule), target, AnalyticalModel(target), SearchSettings())
     described = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(described)
-    return [evaluator.known(sketch, params).cost for sketch, params in described]
+    return [evaluator.verdict(sketch, params).cost for sketch, params in described]
 
 
 def row(k: KernelBreakdown, predicted: float) -> str:

@@ -38,12 +38,13 @@ from autosched.search.datasets.supply import CandidateQueue, CandidateSupply
 from autosched.search.tune.cost_models import cost_model
 from autosched.settings import available_cpus
 from autosched.target import Target, get_target
+from training.renamed_keys import with_present_keys
 
 CONSOLE = Console(stderr=True)
 CORES_PER_DRAWER = 4
 GRACE_S = 0.5
 """Seconds after the end of the budget until which pending schedules are awaited."""
-TURNS_SHARE = 0.35
+RETIME_SHARE = 0.35
 """Largest share of the budget for interleaved retiming of a pipeline's schedules."""
 LIMITS = ("compile_processes", "compile_timeout_s", "time_limit_s", "trust_limit_s", "ahead", "lifetime", "again")
 
@@ -123,7 +124,7 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
     backend = backend_of(config.measure, target)
     target = target_of_labels(target, backend.source)
     started = time.perf_counter()
-    budget_s = config.budget_s * (1 - TURNS_SHARE if config.measure.turns else 1)
+    budget_s = config.budget_s * (1 - RETIME_SHARE if config.measure.rounds else 1)
     if config.dataset.labels:
         supply = replayed_schedules(config)
     else:
@@ -152,15 +153,15 @@ def measure(config: DictConfig, database: ResultsDatabase) -> Measurer:
             progress.update(bar, completed=samples.done, note=note)
         samples.note_done(measurer)
         progress.update(bar, completed=samples.done)
-    if config.measure.turns:
-        time_in_turns(config, database, backend, target, limits, started + config.budget_s)
+    if config.measure.rounds:
+        retime(config, database, backend, target, limits, started + config.budget_s)
     took = time.perf_counter() - started
     CONSOLE.print(measurer.summary.text(), highlight=False)
     CONSOLE.print(f"{took:.0f} s, of which {samples.waited_s:.0f} s waiting for schedules", highlight=False)
     return measurer
 
 
-def time_in_turns(
+def retime(
     config: DictConfig, database: ResultsDatabase, backend: Backend, target: Target, limits: MeasureSettings, end: float
 ) -> None:
     """Retime each pipeline's schedules, interleaved, where that is not done yet.
@@ -175,7 +176,7 @@ def time_in_turns(
     """
     deadline = time.monotonic() + end - time.perf_counter()
     with InterleavedComparison(
-        backend, limits, read_settings(_plain(config.measure.turns), "measure.turns", RoundsRule)
+        backend, limits, read_settings(_plain(config.measure.rounds), "measure.rounds", RoundsRule)
     ) as comparer:
         timings = retime_interleaved(database, backend, target, comparer, deadline=deadline)
         outcomes = list(track(timings, "interleaved timing", console=CONSOLE))
@@ -196,6 +197,7 @@ def write_parquet(config: DictConfig, database: ResultsDatabase, source: str) ->
 
 def run(config: DictConfig) -> int:
     """Measure and export; return the exit code."""
+    config = with_present_keys(config)
     OmegaConf.resolve(config)
     Path(config.database).parent.mkdir(parents=True, exist_ok=True)
     with ResultsDatabase(config.database) as database:

@@ -153,7 +153,7 @@ class Expander:
     def _costed(self, state: State, replaced_kernels: Sequence[int]) -> State:
         """Return a state with all kernels costed, except those that the decision replaces."""
         costs = tuple(
-            cost if k in replaced_kernels or not math.isnan(cost) else self.evaluator.known(p.sketch, p.params).cost
+            cost if k in replaced_kernels or not math.isnan(cost) else self.evaluator.verdict(p.sketch, p.params).cost
             for k, (p, cost) in enumerate(zip(state.pieces, state.costs, strict=True))
         )
         return replace(state, costs=costs, cost=sum(costs))
@@ -166,7 +166,7 @@ class Expander:
             for k, position in enumerate(positions.tolist()):
                 added = table.options[position].added
                 if len(added) > 1:
-                    totals[k] = sum((self.evaluator.known(p.sketch, p.params).cost for p in added), rest)
+                    totals[k] = sum((self.evaluator.verdict(p.sketch, p.params).cost for p in added), rest)
         return totals
 
     def _after(

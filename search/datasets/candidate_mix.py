@@ -17,6 +17,7 @@ from itertools import chain
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.deprecation import renamed_fields
 from autosched.errors import InputError
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.sampling.random_warp_reduction import Lanes
@@ -51,6 +52,7 @@ _GREEDY_RNG = 16
 """First generator number of the greedy searches."""
 
 
+@renamed_fields(views="rewrites")
 @dataclass(frozen=True)
 class CandidateMix:
     """Number of schedules of each kind for a pipeline, besides the baseline.
@@ -62,7 +64,7 @@ class CandidateMix:
         legal: Random legal schedules, most of them slow.
         mutations: Mutations, in one kernel, of schedules of the kinds above and of other mutations.
         steps: Schedules of the kinds above, except mutations, with mainloops or sliding windows.
-        views: Greedy results and random states of rewrites: rfactor, atomic updates, warp reductions, horizontal
+        rewrites: Greedy results and random states of rewrites: rfactor, atomic updates, warp reductions, horizontal
             fusion.
         refined: The best of a beam search with refinement, which exploits errors of the model.
     """
@@ -73,7 +75,7 @@ class CandidateMix:
     legal: int = 4
     mutations: int = 14
     steps: int = 2
-    views: int = 0
+    rewrites: int = 0
     refined: int = 0
 
     def __post_init__(self) -> None:
@@ -136,7 +138,7 @@ class CandidateGenerator:
             "legal": (mix.legal, self._legal),
             "steps": (mix.steps if self._has_shared_memory else 0, lambda: self._with_steps(list(seen))),
             "mutation": (mix.mutations, lambda: self._mutations(list(seen))),
-            "view": (mix.views, self._of_rewrites),
+            "view": (mix.rewrites, self._of_rewrites),
         }
         for kind, (count, make) in kinds.items():
             drawn = itertools.islice(make(), 2 * count) if count else ()

@@ -107,7 +107,7 @@ class KernelEvaluator:
         """Return the featurizer of a sketch."""
         return self.featurizer.model(sketch)
 
-    def known(self, sketch: KernelSketch, params: Params) -> KernelVerdict:
+    def verdict(self, sketch: KernelSketch, params: Params) -> KernelVerdict:
         """Return the verdict on an evaluated kernel; a kernel pruned without a cost is costed first."""
         verdict = self._verdicts[sketch][params]
         if math.isnan(verdict.cost):

@@ -55,7 +55,7 @@ class CacheReadSearch:
         uses = Counter(name for p in state.pieces for name in p.sketch.inlined)
         once = frozenset(name for name, count in uses.items() if count == 1)
         pieces = tuple(self.kernel_with_cache_reads(p, most, once) for p in state.pieces)
-        costs = tuple(self.evaluator.known(p.sketch, p.params).cost for p in pieces)
+        costs = tuple(self.evaluator.verdict(p.sketch, p.params).cost for p in pieces)
         locations = (s for p in pieces for s in p.sketch.locations if cached_source(s.func) is None)
         levels = {**state.levels, **{s.func: s.level for s in locations}}
         return State(pieces, costs, levels, sum(costs), state.steps)
@@ -71,7 +71,7 @@ class CacheReadSearch:
             once: Funcs inlined into a single kernel, which can be stored in place of their source.
         """
         best: Kernel = piece.sketch, piece.params
-        limit = most * self.evaluator.known(*best).cost
+        limit = most * self.evaluator.verdict(*best).cost
         for source in self.sources(piece.sketch):
             for name, sketch in self._alternatives(best[0], source, once):
                 start = self._cheapest(self._at_block(best, sketch, name), PROMISING * limit)
@@ -83,7 +83,7 @@ class CacheReadSearch:
 
     def _is_gain(self, kernel: Kernel, without: Kernel, limit: float) -> bool:
         """Whether a cache read makes a kernel faster, or saves a larger share of transactions than it costs time."""
-        cost, before = self.evaluator.known(*kernel).cost, self.evaluator.known(*without).cost
+        cost, before = self.evaluator.verdict(*kernel).cost, self.evaluator.verdict(*without).cost
         if cost < before or cost >= limit:
             return cost < min(before, limit)
         moved, moved_before = (sectors_moved(self.evaluator, *k) for k in (kernel, without))

@@ -130,7 +130,7 @@ class Refinement:
             levels |= {location.func: location.level for location in sketch.locations}
             levels[sketch.func] = Level.ROOT
         evaluator.evaluate((p.sketch, p.params) for p in pieces)
-        costs = tuple(evaluator.known(p.sketch, p.params).cost for p in pieces)
+        costs = tuple(evaluator.verdict(p.sketch, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), 0)
 
     def _best_neighbour(self, state: State, neighbourhood: frozenset[str]) -> State | None:

@@ -78,4 +78,4 @@ def _kernel_costs(r: RankedSchedule) -> dict[Kernel, float]:
     """Return the predicted seconds of the kernels of a schedule that was made from a state."""
     assert r.state is not None and r.evaluator is not None
     pieces = ordered(r.evaluator, r.state)
-    return {k: r.evaluator.known(p.sketch, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}
+    return {k: r.evaluator.verdict(p.sketch, p.params).cost for k, p in zip(r.schedule.kernels, pieces, strict=True)}

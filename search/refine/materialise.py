@@ -59,8 +59,8 @@ class MaterialiseSearch:
             if pair is None:
                 continue
             producer, reader = pair
-            now = sum(evaluator.known(p.sketch, p.params).cost for p in pair)
-            if evaluator.known(producer.sketch, producer.params).cost < LEAST_SHARE * state.cost:
+            now = sum(evaluator.verdict(p.sketch, p.params).cost for p in pair)
+            if evaluator.verdict(producer.sketch, producer.params).cost < LEAST_SHARE * state.cost:
                 continue
             fused = self._fused_kernel(producer, reader, now)
             if fused is not None:
@@ -69,7 +69,7 @@ class MaterialiseSearch:
                 levels[name] = Level.BLOCK
         if len(pieces) == len(state.pieces):
             return state
-        costs = tuple(evaluator.known(p.sketch, p.params).cost for p in pieces)
+        costs = tuple(evaluator.verdict(p.sketch, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), state.steps)
 
     def _candidate(self, pieces: list[PartialKernel], name: str) -> tuple[PartialKernel, PartialKernel] | None:
@@ -108,14 +108,14 @@ class MaterialiseSearch:
             *tiled_steps(evaluator, enumerator, sketch)[:MOST_REFINED],
             *self._reader_tilings(sketch, reader, producer),
         ]
-        promising = [p for p in rough if evaluator.known(sketch, p).cost < PROMISING * now]
+        promising = [p for p in rough if evaluator.verdict(sketch, p).cost < PROMISING * now]
         searches = [self.retiler.descend(sketch, p, vectors=True, far=True) for p in promising]
         legal = [k for k in run_batched(evaluator, searches) if self.retiler.is_legal(*k)]
         if not legal:
             return None
-        cheapest = min(legal, key=lambda k: rounded_cost(evaluator.known(*k).cost))
+        cheapest = min(legal, key=lambda k: rounded_cost(evaluator.verdict(*k).cost))
         best = self.cache_reads.kernel_with_cache_reads(PartialKernel(*cheapest, tiled=True))
-        return best if evaluator.known(best.sketch, best.params).cost < (1 - LEAST_GAIN) * now else None
+        return best if evaluator.verdict(best.sketch, best.params).cost < (1 - LEAST_GAIN) * now else None
 
     def _reader_tilings(self, sketch: KernelSketch, reader: PartialKernel, producer: PartialKernel) -> list[Params]:
         """Return the reader's tiling with the producer's fastest legal thread counts, if there are any."""
@@ -128,8 +128,8 @@ class MaterialiseSearch:
             for threads in enumerator.member_tilings(name, extents)
         ]
         evaluator.evaluate((sketch, p) for p in tried)
-        legal = [p for p in tried if not evaluator.known(sketch, p).reason]
-        return sorted(legal, key=lambda p: rounded_cost(evaluator.known(sketch, p).cost))[:1]
+        legal = [p for p in tried if not evaluator.verdict(sketch, p).reason]
+        return sorted(legal, key=lambda p: rounded_cost(evaluator.verdict(sketch, p).cost))[:1]
 
     def _with_materialised(self, reader: KernelSketch, producer: KernelSketch) -> KernelSketch:
         """Return the reader with the producer fused and materialised, in place of a cache read or global loads."""

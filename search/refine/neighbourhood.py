@@ -154,7 +154,7 @@ class NeighbourhoodSearch:
                 pruned = (p for p in state.pieces if p.tiled and evaluator.verdicts(p.sketch)[p.params].reason)
                 if any((p.sketch, p.params) not in self._accepted for p in pruned):
                     continue
-                costs = tuple(evaluator.known(p.sketch, p.params).cost for p in state.pieces)
+                costs = tuple(evaluator.verdict(p.sketch, p.params).cost for p in state.pieces)
                 state = replace(state, costs=costs, cost=sum(costs))
             costed.append(state)
         return costed

@@ -64,7 +64,7 @@ class Retiler:
             p if kernel == (p.sketch, p.params) else PartialKernel(*kernel, tiled=True)
             for p, kernel in zip(state.pieces, best, strict=True)
         )
-        costs = tuple(self.evaluator.known(*kernel).cost for kernel in best)
+        costs = tuple(self.evaluator.verdict(*kernel).cost for kernel in best)
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
     def descend(
@@ -105,7 +105,7 @@ class Retiler:
         """Return the cheapest variant that is cheaper than a kernel, else the kernel."""
         yield now, *variants
         verdicts = [(self.evaluator.verdicts(v[0])[v[1]], v) for v in variants]
-        cost = self.evaluator.known(*now).cost
+        cost = self.evaluator.verdict(*now).cost
         cheaper = [(rounded_cost(f.cost), v) for f, v in verdicts if f.cost < cost and not f.reason]
         if not legal_only:
             return min(cheaper, key=lambda entry: (entry[0], entry[1][1]), default=(cost, now))[1]

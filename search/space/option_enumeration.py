@@ -128,7 +128,7 @@ class OptionEnumerator:
         if cost is not None and len(option.added) == 1:
             added = [cost]
         else:
-            added = [self.evaluator.known(p.sketch, p.params).cost if costed else math.nan for p in option.added]
+            added = [self.evaluator.verdict(p.sketch, p.params).cost if costed else math.nan for p in option.added]
         pieces, costs = (*pieces, *option.added), (*costs, *added)
         levels = state.levels if option.level is None else {**state.levels, option.func: option.level}
         return State(pieces, costs, levels, sum(costs), state.steps + 1, state)

@@ -59,4 +59,4 @@ def _cost(schedule: Schedule, evaluator: KernelEvaluator) -> float:
     """Return the predicted seconds of a schedule."""
     kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
-    return sum(evaluator.known(sketch, params).cost for sketch, params in kernels)
+    return sum(evaluator.verdict(sketch, params).cost for sketch, params in kernels)

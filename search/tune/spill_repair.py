@@ -154,7 +154,7 @@ class SpillRepair:
         if sketch.lanes:
             return  # lane loops that the evaluator's pipeline does not have
         evaluator.evaluate([(sketch, params)])
-        before = evaluator.known(sketch, params).cost
+        before = evaluator.verdict(sketch, params).cost
         starts = [(sketch, params), *_lighter_variants(evaluator, kernel, sketch, params)]
         for start in starts:
             for threads, points in LIMITS:
@@ -162,10 +162,10 @@ class SpillRepair:
                 decider = OptionEnumerator(limited)
                 first = decider.compute_locations.one(start[0]), start[1]
                 limited.evaluate([first])
-                if start is starts[0] and np.isfinite(limited.known(*first).cost):
+                if start is starts[0] and np.isfinite(limited.verdict(*first).cost):
                     continue  # the kernel is within these limits, and spills
                 (best,) = run_batched(limited, [Retiler(limited, decider).descend(*first, far=True)])
-                cost = limited.known(*best).cost
+                cost = limited.verdict(*best).cost
                 if np.isfinite(cost):
                     yield build_kernel(limited.kernel_model(best[0]), np.array(best[1], np.int64)), cost - before
 

@@ -96,8 +96,8 @@ def test_only_different_outputs_are_copied_to_the_host(monkeypatch: pytest.Monke
     prepared: Any = SimpleNamespace(job=SimpleNamespace(problem=A))
     assert backend.outputs(prepared) is not None
     assert backend.outputs(prepared) is None
-    assert len(backend.benches()) == 3
-    assert all(b.lock == backend.lock for b in backend.benches())  # type: ignore[attr-defined]
+    assert len(backend.device_backends()) == 3
+    assert all(b.lock == backend.lock for b in backend.device_backends())  # type: ignore[attr-defined]
     assert backend.source == "measured:NVIDIA H200"
 
 

@@ -24,7 +24,7 @@ def test_costs_do_not_depend_on_the_batch(name: str) -> None:
     for piece in dict.fromkeys(pieces):
         cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), SearchSettings())
         cold.evaluate([piece])
-        assert cold.known(*piece).cost == pytest.approx(warm.known(*piece).cost, rel=1e-12)
+        assert cold.verdict(*piece).cost == pytest.approx(warm.verdict(*piece).cost, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", APPS)
@@ -33,7 +33,7 @@ def test_the_cost_of_a_state_is_the_sum_of_its_kernels_costs(name: str) -> None:
     for state in BeamSearch(evaluator, np.random.default_rng(0)).run():
         cold = KernelEvaluator(evaluator.bound, H200, AnalyticalModel(H200), SearchSettings())
         cold.evaluate((p.sketch, p.params) for p in state.pieces)
-        costs = [cold.known(p.sketch, p.params).cost for p in state.pieces]
+        costs = [cold.verdict(p.sketch, p.params).cost for p in state.pieces]
         assert state.costs == pytest.approx(costs, rel=1e-12)
         assert state.cost == pytest.approx(sum(costs), rel=1e-12)
 

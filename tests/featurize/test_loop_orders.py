@@ -87,7 +87,7 @@ def test_a_described_kernel_has_the_features_and_cost_of_a_search(name: str, tar
         alone = Featurizer(bound, target)
         found = alone.evaluate([alone.model(sketch)], [np.array([params], np.int64)])
         cost = float(analytical_model(target).cost(found)[0])
-        assert evaluator.known(sketch, params).cost == rounded_cost(cost)
+        assert evaluator.verdict(sketch, params).cost == rounded_cost(cost)
 
 
 def product() -> BoundPipeline:

@@ -40,7 +40,7 @@ BUFFERED = {"one": lambda k: k, "ahead": Kernel.with_double_buffering, "past reg
 @pytest.mark.parametrize("shape", SHAPES)
 def test_counts_match_the_code(shape: str, buffers: str) -> None:
     kernel = BUFFERED[buffers](in_steps(BOUND, "by=4 bx=4", **SHAPES[shape]))
-    found = evaluated(Featurizer(BOUND, H200), kernel).found
+    found = evaluated(Featurizer(BOUND, H200), kernel).batch_evaluation
     (code,) = lower(BOUND, schedule(BOUND, kernel)).kernels
     work = count_kernel(code)
 
@@ -63,7 +63,7 @@ def test_counts_match_the_code(shape: str, buffers: str) -> None:
 
 
 def test_accumulators_of_a_thread_are_in_registers() -> None:
-    found = evaluated(Featurizer(BOUND, H200), in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")).found
+    found = evaluated(Featurizer(BOUND, H200), in_steps(BOUND, "by=4 bx=4", walked="rr.k=12")).batch_evaluation
     assert found.thread_bytes.tolist() == [12 * 4]
 
 
@@ -72,7 +72,7 @@ def test_operations_count_in_every_step() -> None:
     steps, _ = single_step_kernel(BOUND, kernel) or pytest.fail("no steps")
     assert steps.count == 12 and steps.bound.stage("dot", 1).loop("r.k").extent == 4
     assert (again := single_step_kernel(BOUND, kernel)) is not None and again[0].bound is steps.bound
-    found = evaluated(Featurizer(BOUND, H200), kernel).found
+    found = evaluated(Featurizer(BOUND, H200), kernel).batch_evaluation
     points = 16 * 24 * 48
     assert found.features[0, 1, INDEX["float_operations_per_block"]] == 2 * points
 
@@ -89,7 +89,10 @@ def test_operands_of_the_epilogue_are_left_out() -> None:
     both = replace(alone, fused=(*alone.fused, copy))
     assert not kernel_violations(bound, both, H200)
     featurizer = Featurizer(bound, H200)
-    assert evaluated(featurizer, both).found.features.tolist() == evaluated(featurizer, alone).found.features.tolist()
+    assert (
+        evaluated(featurizer, both).batch_evaluation.features.tolist()
+        == evaluated(featurizer, alone).batch_evaluation.features.tolist()
+    )
 
 
 def test_every_count_of_a_block_is_scaled_or_listed() -> None:

@@ -53,7 +53,7 @@ def walking(bound: BoundPipeline, rows: int = 1, steps: int = 16, *, staged: boo
 def test_counts_match_the_code(rows: int, buffers: str) -> None:
     bound = planes()
     one = BUFFERED[buffers](walking(bound, rows, 64 // (4 * rows), staged=buffers == "past registers"))
-    found = evaluated(Featurizer(bound, H200), one).found
+    found = evaluated(Featurizer(bound, H200), one).batch_evaluation
     (code,) = lower(bound, schedule(bound, one)).kernels
     work = count_kernel(code, limits=Limits(None, None))
 
@@ -113,7 +113,7 @@ def test_barriers_match_the_windows() -> None:
     without = kernel(bound, tiles, [window], ["own"])
     assert not kernel_violations(bound, found, H200) and not kernel_violations(bound, without, H200)
     barriers = [
-        evaluated(Featurizer(bound, H200), k).found.features[0, :, INDEX["steps_per_block"]].max()
+        evaluated(Featurizer(bound, H200), k).batch_evaluation.features[0, :, INDEX["steps_per_block"]].max()
         for k in (found, without)
     ]
     assert barriers[0] == barriers[1]

@@ -68,7 +68,7 @@ class FaultyBackend:
     def needs_quiet(self) -> bool:
         return self.quiet
 
-    def benches(self) -> tuple[Backend, ...]:
+    def device_backends(self) -> tuple[Backend, ...]:
         return tuple(FaultyBackend(self.notes, self.quiet, 1, self.seconds, n) for n in range(self.devices))
 
     def check_machine(self) -> None:
@@ -128,7 +128,7 @@ class FaultyBackend:
         with self._noted("timed"):
             return Timing(1e-3, 0.01, (1e-3,), (32,), (8,), 7, {"threads": 2, "driver": "13.0"})
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
         for p in prepared:
             self.outputs(p)
         return Rounds((tuple(1e-3 * json.loads(p.job.schedule)["number"] for p in prepared),) * rule.least)

@@ -11,7 +11,7 @@ import pytest
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError, DeviceLostError, LaunchError
 from autosched.lower.program import lower
-from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_in_turns
+from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_interleaved
 from autosched.measure.compile.compile_candidate import compile_kernels, print_cached
 from autosched.measure.compile.content_keys import kernel_keys, schedule_text
 from autosched.measure.job import Job, Prepared
@@ -77,7 +77,7 @@ def test_a_label_is_the_time_of_a_round_over_the_copies(prepared: Prepared) -> N
 def test_candidates_are_timed_in_turns_each_as_it_is_alone(prepared: Prepared) -> None:
     first, second = names(prepared)
     gpu = FakeGpu({first: 30e-6, second: 50e-6})
-    rounds = time_launches_in_turns(gpu, [prepared, prepared], RoundsRule(least=6, most=6), lambda: gpu.now)
+    rounds = time_launches_interleaved(gpu, [prepared, prepared], RoundsRule(least=6, most=6), lambda: gpu.now)
     assert len(rounds.seconds) == 6
     alone = time_launches(gpu, prepared, RULE).seconds
     assert rounds.seconds[0] == pytest.approx((alone, alone))
@@ -154,7 +154,7 @@ def test_kernel_times_without_that_of_events() -> None:
 
 def test_every_gpu_has_a_bench_and_labels_say_what_they_are() -> None:
     backend = CudaBackend("H200", (0, 2), fast_math=True)
-    assert [b.numbers for b in backend.benches()] == [(0,), (2,)]  # type: ignore[attr-defined]
+    assert [b.numbers for b in backend.device_backends()] == [(0,), (2,)]  # type: ignore[attr-defined]
     assert backend.source == "measured:H200 fast-math"
     assert CudaBackend("H200").source == "measured:H200"
     assert not backend.same_bits

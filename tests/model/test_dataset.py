@@ -80,7 +80,7 @@ def test_features_of_mainloops_count_all_steps(store: FeatureStore) -> None:
         entries = d.entry_kernel[d.sample_start[n] : d.sample_start[n + 1]]
         for k, kernel in zip(entries, from_json(sample.schedule, bound).kernels, strict=True):
             if kernel.mainloop_at is not None:
-                expected = evaluated(Featurizer(bound, H200), kernel).found.features[0]
+                expected = evaluated(Featurizer(bound, H200), kernel).batch_evaluation.features[0]
                 rows = d.schedule[d.row_start[k] : d.row_start[k + 1]]
                 np.testing.assert_allclose(rows, expected, rtol=1e-6)
                 assert rows[:, schema.INDEX["streaming_steps"]].max() > 0

@@ -84,7 +84,7 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float
         kernels = from_json(by_seconds[label].schedule, evaluator.bound).kernels
         pieces = [describe_kernel(evaluator.bound, k) for k in kernels]
         evaluator.evaluate(pieces)
-        assert sum(evaluator.known(*p).cost for p in pieces) == pytest.approx(wanted, rel=1e-4)
+        assert sum(evaluator.verdict(*p).cost for p in pieces) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_no_prediction_is_far_below_the_analytical_time(tmp_path: Path) -> None:

@@ -40,11 +40,11 @@ def test_heads_of_kernels_are_all_that_changes() -> None:
 def test_a_kernel_that_ptxas_makes_spill_does_so_no_longer() -> None:
     body = (Path(__file__).parent / "data" / "conv_layer.cu").read_text()
     source = f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
-    alone = compile_cubin(source, "sm_90", NvrtcOptions(room=False))
-    assert not alone.has_room
+    alone = compile_cubin(source, "sm_90", NvrtcOptions(relax_launch_bounds=False))
+    assert not alone.has_relaxed_bounds
     compiled = compile_cubin(source, "sm_90")
     assert compiled.spill_bytes == 0
-    assert compiled.has_room == (alone.spill_bytes > 0)  # NVRTC 13.5 spills 48 bytes with 48 registers
+    assert compiled.has_relaxed_bounds == (alone.spill_bytes > 0)  # NVRTC 13.5 spills 48 bytes with 48 registers
 
 
 @pytest.mark.parametrize(("with_room_bytes", "kept"), [(0, True), (24, True), (40, False), (56, False)])
@@ -60,7 +60,7 @@ def test_what_spills_less_is_kept(with_room_bytes: int, kept: bool, monkeypatch:
     for _ in range(2):  # the second time from the cache
         found = compile_cubin(cuda_prelude() + KERNEL, "sm_90", name="twice")
         assert sources == [cuda_prelude() + KERNEL, relax_launch_bounds(cuda_prelude() + KERNEL)]
-        assert found.has_room == kept
+        assert found.has_relaxed_bounds == kept
         assert found.code == (b"2" if kept else b"1")
         assert found.spill_bytes == (with_room_bytes if kept else 40)
         assert found.kernels["twice"].registers == (64 if kept else 32)
@@ -71,5 +71,5 @@ def test_text_that_is_not_generated_is_compiled_once(monkeypatch: pytest.MonkeyP
     log = LOG.format(16, 24, 32)
     calls = []
     monkeypatch.setattr(nvrtc, "_compile", lambda *a: (calls.append(a), (b"code", log))[1])
-    assert not compile_cubin('extern "C" __global__ void twice(float* a) {}', "sm_90").has_room
+    assert not compile_cubin('extern "C" __global__ void twice(float* a) {}', "sm_90").has_relaxed_bounds
     assert len(calls) == 1

@@ -71,7 +71,7 @@ def test_machine_code_and_resources_are_those_of_each_alone(
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "other"))
     for source, found in zip(sources, together, strict=True):
         alone = compile_cubin(source.text, "sm_90", OPTIONS, name=source.name)
-        assert found.kernels == alone.kernels and found.has_room == alone.has_room
+        assert found.kernels == alone.kernels and found.has_relaxed_bounds == alone.has_relaxed_bounds
         assert machine_code(found.code, source.name) == machine_code(alone.code, source.name)
 
 
@@ -131,8 +131,8 @@ def test_one_that_spills_is_compiled_once_more_by_itself(with_room_bytes: int, m
         spills, other = compile_batch([copies("crowded"), copies("other")], "sm_90", OPTIONS)
         assert programs == ["together", "crowded"]
         assert (other.code, other.spill_bytes, other.kernels["other"].registers) == (b"both", 0, 18)
-        assert spills.has_room == (with_room_bytes < 40)
-        assert spills.code == (b"room" if spills.has_room else b"both")
+        assert spills.has_relaxed_bounds == (with_room_bytes < 40)
+        assert spills.code == (b"room" if spills.has_relaxed_bounds else b"both")
         assert spills.spill_bytes == min(with_room_bytes, 40)
 
 

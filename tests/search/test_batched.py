@@ -47,12 +47,12 @@ def test_requests_of_one_step_are_one_batch() -> None:
         total = 0.0
         for kernel in mine:
             yield [kernel]
-            total += evaluator.known(*kernel).cost
+            total += evaluator.verdict(*kernel).cost
         return total
 
     ordered = sorted(kernels, key=repr)
     totals = run_batched(evaluator, [search(iter(ordered[:3])), search(iter(())), search(iter(ordered[3:4]))])
-    costs = [evaluator.known(*k).cost for k in ordered[:4]]
+    costs = [evaluator.verdict(*k).cost for k in ordered[:4]]
     assert totals == [pytest.approx(sum(costs[:3])), 0.0, costs[3]]
     assert evaluator.counts.batches == 3
 

@@ -111,7 +111,7 @@ def test_cost_of_a_state_is_the_sum_of_its_kernels() -> None:
     for state in search.run()[:20]:
         cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), SMALL)
         cold.evaluate((p.sketch, p.params) for p in state.pieces)
-        alone = sum(cold.known(p.sketch, p.params).cost for p in state.pieces)
+        alone = sum(cold.verdict(p.sketch, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)
         assert state.cost == pytest.approx(sum(state.costs), rel=1e-9)
         assert violations(bound, schedule_of(evaluator, state), H200) == []

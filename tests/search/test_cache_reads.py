@@ -50,7 +50,7 @@ def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
 
 def state_with(evaluator: KernelEvaluator, sketch: KernelSketch, params: tuple[int, ...]) -> State:
     evaluator.evaluate([(sketch, params)])
-    cost = evaluator.known(sketch, params).cost
+    cost = evaluator.verdict(sketch, params).cost
     levels = {"out": Level.ROOT, "near": Level.BLOCK if sketch.location("near") else Level.INLINE}
     return State((PartialKernel(sketch, params, tiled=True),), (cost,), levels, cost, 0)
 
@@ -81,7 +81,7 @@ def test_kernels_with_cache_reads_cost_the_same_in_any_batch() -> None:
     again, _ = parts(bound)
     for sketch, params in (*variants[:3], (plain, (4, 32, 1, 2))):
         again.evaluate([(sketch, params)])
-        assert again.known(sketch, params) == evaluator.known(sketch, params)
+        assert again.verdict(sketch, params) == evaluator.verdict(sketch, params)
 
 
 def test_tiles_are_aligned_to_their_sources() -> None:

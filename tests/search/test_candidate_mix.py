@@ -87,7 +87,7 @@ def test_refined_candidates_are_predicted_to_take_no_longer_than_those_of_passes
     for kind, schedule in CandidateGenerator(bound, CPU, 0).draw(mix):
         described = [describe_kernel(bound, k) for k in schedule.kernels]
         evaluator.evaluate(described)
-        took = sum(evaluator.known(*k).cost for k in described)
+        took = sum(evaluator.verdict(*k).cost for k in described)
         seconds[kind] = min(took, seconds.get(kind, math.inf))
     assert seconds["refined"] < seconds["beam"] < seconds["roots"]
 
@@ -154,9 +154,9 @@ def test_sliding_windows_of_pipelines_without_reductions() -> None:
 def test_gpu_candidates_with_warp_reductions_and_rfactor() -> None:
     app = get_app("hist")
     bound = bind(app.build(), app.shapes(app.sizes({})), {})
-    mix = CandidateMix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, views=8)
+    mix = CandidateMix(beam=0, greedy=0, states=0, legal=0, mutations=0, steps=0, rewrites=8)
     drawn = [s for kind, s in CandidateGenerator(bound, H200, 0).draw(mix) if kind == "view"]
-    assert len(drawn) == mix.views
+    assert len(drawn) == mix.rewrites
     assert not any(violations(bound, s, H200) for s in drawn)
     atomic = {any(p.atomic for p in s.rfactors) for s in drawn}
     assert atomic == {True, False}

@@ -622,7 +622,7 @@ def test_a_batch_costs_what_its_candidates_cost_alone_and_parts_have_names() -> 
 def costed(evaluator: KernelEvaluator, schedule: Schedule) -> float:
     kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
-    return sum(evaluator.known(*k).cost for k in kernels)
+    return sum(evaluator.verdict(*k).cost for k in kernels)
 
 
 def test_simpler_schedule_wins_within_tolerance() -> None:

@@ -56,7 +56,7 @@ def test_states_are_costed_after_forced_decisions() -> None:
     assert len(found) > 1
     cold = search_of("camera_pipe").evaluator
     for state in found:
-        alone = [cold.known(*_evaluated(cold, (p.sketch, p.params))).cost for p in state.pieces]
+        alone = [cold.verdict(*_evaluated(cold, (p.sketch, p.params))).cost for p in state.pieces]
         assert list(state.costs) == pytest.approx(alone)
         assert state.cost == pytest.approx(sum(alone))
 

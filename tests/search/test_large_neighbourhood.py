@@ -95,7 +95,7 @@ def test_returned_states_are_legal_and_cost_the_sum_of_their_kernels() -> None:
     for state in reached:
         cold = KernelEvaluator(bound, H200, AnalyticalModel(H200), PLAIN)
         cold.evaluate((p.sketch, p.params) for p in state.pieces)
-        alone = sum(cold.known(p.sketch, p.params).cost for p in state.pieces)
+        alone = sum(cold.verdict(p.sketch, p.params).cost for p in state.pieces)
         assert state.cost == pytest.approx(alone, rel=1e-9)
 
 

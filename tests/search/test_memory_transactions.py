@@ -52,7 +52,7 @@ def parts(bound: BoundPipeline) -> tuple[KernelEvaluator, CacheReadSearch]:
 def inlined(evaluator: KernelEvaluator) -> State:
     sketch = KernelSketch((OUT,), (), frozenset({"bright"}))
     evaluator.evaluate([(sketch, TILES)])
-    cost = evaluator.known(sketch, TILES).cost
+    cost = evaluator.verdict(sketch, TILES).cost
     levels = {"out": Level.ROOT, "bright": Level.INLINE}
     return State((PartialKernel(sketch, TILES, tiled=True),), (cost,), levels, cost, 0)
 
@@ -107,9 +107,9 @@ def test_a_copy_that_costs_time_must_save_a_larger_share_of_the_transactions() -
     without = piece.sketch, piece.params
     variants = stager.variants(without, "img")
     evaluator.evaluate(variants)
-    costs = {v: evaluator.known(*v).cost for v in variants}
+    costs = {v: evaluator.verdict(*v).cost for v in variants}
     left = {v: sectors_moved(evaluator, *v) for v in variants}
-    cost, before = evaluator.known(*without).cost, sectors_moved(evaluator, *without)
+    cost, before = evaluator.verdict(*without).cost, sectors_moved(evaluator, *without)
     limit = 2 * cost
     taken = {v for v in variants if stager._is_gain(v, without, limit)}
     dearer = [v for v in variants if cost <= costs[v] < limit]

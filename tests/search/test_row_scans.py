@@ -79,7 +79,7 @@ def seconds(bound, kernel: Kernel, target=H200) -> float:
     one = evaluator(bound, target)
     described = describe_kernel(one.bound, kernel)
     one.evaluate([described])
-    return one.known(*described).cost
+    return one.verdict(*described).cost
 
 
 @pytest.mark.parametrize("target", [H200, CPU], ids=lambda t: t.name)

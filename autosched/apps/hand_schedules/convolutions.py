@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.deprecation import renamed_fields
 from autosched.schedule.types import (
     ComputeAt,
     FusedProducer,
@@ -21,6 +22,7 @@ from autosched.schedule.types import (
 BLOCK, THREAD, SERIAL, REDUCTION = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SERIAL, LoopKind.REDUCTION
 
 
+@renamed_fields(ahead="double_buffered")
 @dataclass(frozen=True)
 class ConvolutionTile:
     """Tile sizes of app ``conv_layer``; a block computes all filters of a part of an image.
@@ -30,14 +32,14 @@ class ConvolutionTile:
         columns: Columns of a block, all computed by each thread; a multiple of four for accesses of 16 bytes.
         filters: Filters of a thread; a multiple of four as well.
         terms: Channels of a mainloop step, with image and filters in shared memory; a multiple of ``rows``.
-        ahead: Whether the mainloop is double-buffered.
+        double_buffered: Whether the mainloop is double-buffered.
     """
 
     rows: int = 16
     columns: int = 8
     filters: int = 8
     terms: int = 16
-    ahead: bool = False
+    double_buffered: bool = False
 
 
 def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
@@ -84,4 +86,4 @@ def tiled_convolution(bound: BoundPipeline, tile: ConvolutionTile) -> Schedule:
         ),
         (),
     )
-    return Schedule.for_pipeline(bound, (kernel.with_double_buffering() if tile.ahead else kernel,))
+    return Schedule.for_pipeline(bound, (kernel.with_double_buffering() if tile.double_buffered else kernel,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.deprecation import renamed_fields
 from autosched.schedule.types import (
     ComputeAt,
     FusedProducer,
@@ -21,6 +22,7 @@ from autosched.schedule.types import (
 BLOCK, THREAD, SERIAL, REDUCTION = LoopKind.BLOCK, LoopKind.THREAD, LoopKind.SERIAL, LoopKind.REDUCTION
 
 
+@renamed_fields(ahead="double_buffered")
 @dataclass(frozen=True)
 class ProductTile:
     """Tile sizes of app ``sgemm``.
@@ -29,13 +31,13 @@ class ProductTile:
         points: Rows, and columns, of a thread's register tile; a multiple of four for accesses of 16 bytes.
         threads: Threads of a block along either dimension.
         terms: Terms of a mainloop step, with tiles of both matrices in shared memory; a multiple of ``threads``.
-        ahead: Whether the mainloop is double-buffered.
+        double_buffered: Whether the mainloop is double-buffered.
     """
 
     points: int = 8
     threads: int = 16
     terms: int = 16
-    ahead: bool = True
+    double_buffered: bool = True
 
 
 def tiled_product(bound: BoundPipeline, tile: ProductTile) -> Schedule:
@@ -66,4 +68,4 @@ def tiled_product(bound: BoundPipeline, tile: ProductTile) -> Schedule:
         ),
         (),
     )
-    return Schedule.for_pipeline(bound, (kernel.with_double_buffering() if tile.ahead else kernel,))
+    return Schedule.for_pipeline(bound, (kernel.with_double_buffering() if tile.double_buffered else kernel,))

@@ -25,7 +25,7 @@ class CompileOnlyBackend(CudaBackend):
         """Where its labels come from: nowhere."""
         return "measured:nothing"
 
-    def benches(self) -> tuple[Backend, ...]:
+    def device_backends(self) -> tuple[Backend, ...]:
         """Return itself."""
         return (self,)
 

@@ -93,7 +93,7 @@ class CpuBackend:
         """The number of OpenMP threads, which the first loaded library reads."""
         return {"OMP_NUM_THREADS": str(self.threads), "OMP_DYNAMIC": "false"}
 
-    def benches(self) -> tuple[Backend, ...]:
+    def device_backends(self) -> tuple[Backend, ...]:
         """Return itself as the only device."""
         return (self,)
 
@@ -158,8 +158,8 @@ class CpuBackend:
             conditions={**conditions, "load": os.getloadavg()[0]},
         )
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates interleaved on cold inputs; see `Backend.time_in_turns`."""
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates interleaved on cold inputs; see `Backend.time_interleaved`."""
         arrays = _arrays(prepared[0].job.problem, prepared[0].job.seed, read_host())
         arrays.scratch(max(p.payload.workspace_bytes for p in prepared))  # once: its address must not change
         runner = _ColdRunner(arrays)

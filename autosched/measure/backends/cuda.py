@@ -78,7 +78,7 @@ class CudaBackend:
         """Empty."""
         return {}
 
-    def benches(self) -> tuple[Backend, ...]:
+    def device_backends(self) -> tuple[Backend, ...]:
         """Return a backend for each GPU."""
         return tuple(replace(self, numbers=(number,)) for number in self.numbers)
 
@@ -115,9 +115,9 @@ class CudaBackend:
         """Time a candidate on cold inputs; see `Backend.time`."""
         return time_launches(_device(self.numbers[0]), prepared, self.rule)
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        """Time candidates interleaved; see `Backend.time_in_turns`."""
-        return time_launches_in_turns(_device(self.numbers[0]), prepared, rule)
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        """Time candidates interleaved; see `Backend.time_interleaved`."""
+        return time_launches_interleaved(_device(self.numbers[0]), prepared, rule)
 
 
 def run_once(device: GpuDevice, prepared: Prepared) -> Outputs:
@@ -160,7 +160,7 @@ def time_launches(device: GpuDevice, prepared: Prepared, rule: StopRule) -> Timi
     )
 
 
-def time_launches_in_turns(
+def time_launches_interleaved(
     device: GpuDevice, prepared: Sequence[Prepared], rule: RoundsRule, clock: Callable[[], float] = time.perf_counter
 ) -> Rounds:
     """Time candidates of one problem interleaved on a device.

@@ -53,7 +53,7 @@ class SimulatedBackend:
         """Empty."""
         return {}
 
-    def benches(self) -> tuple[Backend, ...]:
+    def device_backends(self) -> tuple[Backend, ...]:
         """Return itself as the only device."""
         return (self,)
 
@@ -83,6 +83,6 @@ class SimulatedBackend:
         timing: Timing = prepared.payload
         return timing
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
         """Return the simulated times, which are the same in every round."""
         return Rounds((tuple(self.time(p).seconds for p in prepared),) * rule.least)

@@ -26,7 +26,7 @@ class InterleavedComparison:
     def __init__(
         self, backend: Backend, settings: MeasureSettings | None = None, rule: RoundsRule | None = None
     ) -> None:
-        self._device = backend.benches()[0]
+        self._device = backend.device_backends()[0]
         self.rule = rule or RoundsRule()
         self.is_needed = not backend.source.startswith(SIMULATED_SOURCE)  # simulated times do not vary
         self._settings = settings or MeasureSettings()

@@ -74,7 +74,8 @@ class LocalPool:
         self._shared_texts = tempfile.TemporaryDirectory(prefix="autosched-run-", ignore_cleanup_errors=True)
         service = CompileService(backend, Path(self._shared_texts.name))
         self._workers = [WorkerProcess(service) for _ in range(settings.compile_processes)]
-        self._queues = [DeviceQueue(device, settings, self._arbiter, self._finish) for device in backend.benches()]
+        devices = backend.device_backends()
+        self._queues = [DeviceQueue(device, settings, self._arbiter, self._finish) for device in devices]
         self._queue_of: dict[Problem, DeviceQueue] = {}
         works: list[Callable[[], None]] = [partial(self._compile, worker) for worker in self._workers]
         works += [device_queue.run for device_queue in self._queues]

@@ -109,7 +109,7 @@ class InterleavedService:
     def run(self, jobs: Sequence[Job], rule: RoundsRule) -> Rounds | Failure:
         """Return the times of candidates of one problem, or a failure."""
         try:
-            return self.backend.time_in_turns([self.backend.prepare(job) for job in jobs], rule)
+            return self.backend.time_interleaved([self.backend.prepare(job) for job in jobs], rule)
         except Exception as error:
             return as_failure(error)
 

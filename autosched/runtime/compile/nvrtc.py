@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from autosched.deprecation import renamed_attributes, renamed_fields
 from autosched.errors import CompileError
 from autosched.runtime.call.launch_bounds import relax_launch_bounds
 from autosched.runtime.compile.cache import DiskCache, cache_key
@@ -30,6 +31,7 @@ _ELSEWHERE = b"together "
 _ROOM = "launch bounds ask for one block a multiprocessor, without that {} bytes a thread are spilled\n"
 
 
+@renamed_fields(room="relax_launch_bounds")
 @dataclass(frozen=True, slots=True)
 class NvrtcOptions:
     """Options of a compilation; all are part of the cache key.
@@ -44,13 +46,13 @@ class NvrtcOptions:
         fast_math: Allow approximate division, square root and functions, and flush denormals.
         fmad: Contract a multiplication and an addition into one rounding.
         lineinfo: Record source lines in the cubin.
-        room: Compile generated code that spills a second time, with relaxed launch bounds.
+        relax_launch_bounds: Compile generated code that spills a second time, with relaxed launch bounds.
     """
 
     fast_math: bool = False
     fmad: bool = True
     lineinfo: bool = True
-    room: bool = True
+    relax_launch_bounds: bool = True
 
     def as_flags(self) -> tuple[str, ...]:
         """Return the options as command-line flags of NVRTC and nvcc."""
@@ -62,6 +64,7 @@ class NvrtcOptions:
         return tuple(flags)
 
 
+@renamed_attributes(has_room="has_relaxed_bounds")
 @dataclass(frozen=True, slots=True)
 class Cubin:
     """Compiled kernels of one source.
@@ -79,7 +82,7 @@ class Cubin:
     log: str
 
     @property
-    def has_room(self) -> bool:
+    def has_relaxed_bounds(self) -> bool:
         """Whether the launch bounds were relaxed because the code spills more without that."""
         return self.log.startswith(_ROOM.partition("{}")[0])
 
@@ -93,7 +96,7 @@ def compile_cubin(source: str, arch: str, options: NvrtcOptions | None = None, *
     """Compile CUDA C source, or return the cached result of an earlier compilation.
 
     Generated code that spills registers is compiled a second time, with room for more of them, and kept so if it then
-    spills less (`NvrtcOptions.room`).
+    spills less (`NvrtcOptions.relax_launch_bounds`).
 
     Args:
         source: CUDA C++17 that includes nothing.
@@ -122,9 +125,9 @@ def compile_program(source: str, arch: str, options: NvrtcOptions, name: str) ->
 
 def with_fewest_spills(found: Cubin, source: str, arch: str, options: NvrtcOptions, name: str) -> Cubin:
     """Return the code of a source, or with relaxed launch bounds if these reduce spills; see `compile_cubin`."""
-    roomy = relax_launch_bounds(source) if options.room else source
-    if found.spill_bytes and roomy != source:
-        other = compile_program(roomy, arch, options, name)
+    relaxed = relax_launch_bounds(source) if options.relax_launch_bounds else source
+    if found.spill_bytes and relaxed != source:
+        other = compile_program(relaxed, arch, options, name)
         if other.spill_bytes < found.spill_bytes:
             return replace(other, log=_ROOM.format(found.spill_bytes) + other.log)
     return found
@@ -140,7 +143,9 @@ def cubin_key(source: str, arch: str, options: NvrtcOptions, name: str) -> str:
         raise ValueError(f"{name!r} is not a C identifier")
     _check_arch(arch)
     compiler = [nvrtc_version(), _library_size()]
-    return cache_key(source=source, arch=arch, options=asdict(options), name=name, nvrtc=compiler)
+    in_key = asdict(options)
+    in_key["room"] = in_key.pop("relax_launch_bounds")  # its former name, by which cached code is found
+    return cache_key(source=source, arch=arch, options=in_key, name=name, nvrtc=compiler)
 
 
 def cached_cubin(key: str, arch: str) -> Cubin | None:

@@ -43,7 +43,7 @@ def compile_batch(sources: Sequence[KernelSource], arch: str, options: NvrtcOpti
     """Compile the kernels that are not in the on-disk cache as one program.
 
     With line information each kernel is a program of its own, since profilers show its file. A kernel that spills
-    registers is compiled again in a program of its own (`NvrtcOptions.room`).
+    registers is compiled again in a program of its own (`NvrtcOptions.relax_launch_bounds`).
 
     Args:
         sources: The kernels, with different names.

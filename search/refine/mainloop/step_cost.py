@@ -34,9 +34,9 @@ class StepCostModel(CostModelWrapper):
     steps: Repeated
     also_reads = READ_OF_A_STEP
 
-    def cost(self, found: BatchEvaluation) -> Floats:
+    def cost(self, evaluation: BatchEvaluation) -> Floats:
         """Return the predicted seconds of each candidate, ``float64[M]``."""
-        return self.model.cost(self.steps.repeated(found))
+        return self.model.cost(self.steps.repeated(evaluation))
 
 
 @dataclass(frozen=True)
@@ -45,19 +45,19 @@ class Evaluated:
 
     Attributes:
         model: The featurizer of its sketch.
-        found: Its features: of all steps of a mainloop, of one step of a scan.
+        batch_evaluation: Its features: of all steps of a mainloop, of one step of a scan.
         target: Device limits.
         unmodelled_seconds: Time of loads that features leave out, see `unmodelled_read_seconds`.
     """
 
     model: SketchFeaturizer
-    found: BatchEvaluation
+    batch_evaluation: BatchEvaluation
     target: Target
     unmodelled_seconds: float = 0.0
 
     def seconds(self, model: CostModel) -> float:
         """Return the time that a model predicts."""
-        return float(seconds_of_all_steps(model, self.found, self.target)[0]) + self.unmodelled_seconds
+        return float(seconds_of_all_steps(model, self.batch_evaluation, self.target)[0]) + self.unmodelled_seconds
 
 
 def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:

@@ -163,7 +163,7 @@ class StepTilingSearch:
     @property
     def rough_seconds(self) -> float:
         """Predicted time with the best tiling that was tried, infinite if there is none."""
-        return self.evaluator.known(self.sketch, self.tiled[0]).cost if self.tiled else float("inf")
+        return self.evaluator.verdict(self.sketch, self.tiled[0]).cost if self.tiled else float("inf")
 
     @property
     def roots(self) -> list[Params]:
@@ -178,7 +178,7 @@ class StepTilingSearch:
         for best in run_batched(self.evaluator, [self.retiler.descend(self.sketch, p) for p in rough]):
             kernel = self.kernel(*best)
             unmodelled = unmodelled_read_seconds(self.bound, kernel, self.target)
-            yield MainloopKernel(kernel, self.evaluator.known(*best).cost + unmodelled)
+            yield MainloopKernel(kernel, self.evaluator.verdict(*best).cost + unmodelled)
 
     def _is_legal(self, sketch: KernelSketch, params: Params) -> bool:
         """Whether the kernel of all steps passes all checks."""

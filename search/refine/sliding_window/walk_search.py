@@ -143,7 +143,7 @@ class WalkTilingSearch:
     @property
     def rough_seconds(self) -> float:
         """Predicted time with the best tiling that was tried, infinite if there is none."""
-        return self._evaluator.known(self._sketch, self.tiled[0]).cost if self.tiled else float("inf")
+        return self._evaluator.verdict(self._sketch, self.tiled[0]).cost if self.tiled else float("inf")
 
     @cached_property
     def refined(self) -> list[TiledWalk]:
@@ -155,7 +155,7 @@ class WalkTilingSearch:
         kernels = []
         for sketch, params in dict.fromkeys(run_batched(self._evaluator, searches)):
             kernel = build_kernel(self._evaluator.kernel_model(sketch), np.array(params, np.int64))
-            seconds = self._evaluator.known(sketch, params).cost
+            seconds = self._evaluator.verdict(sketch, params).cost
             kernels.append(TiledWalk(seconds, self.direction, self.steps, kernel))
         return kernels
 

@@ -165,7 +165,7 @@ def predicted_seconds(evaluator: KernelEvaluator, schedule: Schedule) -> float |
         seconds = sum(evaluated(evaluator.featurizer, k).seconds(evaluator.model) for k in mainloops)
     except AutoschedError:
         return None
-    seconds += sum(evaluator.known(*piece).cost for piece in pieces)
+    seconds += sum(evaluator.verdict(*piece).cost for piece in pieces)
     return seconds if np.isfinite(seconds) else None
 
 

@@ -172,7 +172,7 @@ def test_time_is_the_sum_of_kernels_and_optional() -> None:
     kernels = [describe_kernel(bound, k) for k in found.best.kernels]
     evaluator.evaluate(kernels)
     assert len(kernels) > 1
-    costs = sum(evaluator.known(*k).cost for k in kernels)  # rounded, so that no order hangs on the last digit
+    costs = sum(evaluator.verdict(*k).cost for k in kernels)  # rounded, so that no order hangs on the last digit
     assert found.ranked[0].seconds == pytest.approx(costs, rel=1e-4)
 
 

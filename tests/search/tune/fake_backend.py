@@ -36,7 +36,7 @@ class QuickBackend:
     def __post_init__(self) -> None:
         object.__setattr__(self, "environment", {})
 
-    def benches(self) -> tuple[Backend, ...]:
+    def device_backends(self) -> tuple[Backend, ...]:
         return (self,)
 
     def check_machine(self) -> None:
@@ -57,7 +57,7 @@ class QuickBackend:
         registers = (32,) * len(times)
         return Timing(sum(times), 0.0, times, registers, (0,) * len(times))
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
         return Rounds((tuple(self.time(p).seconds for p in prepared),) * rule.least)
 
 
@@ -76,8 +76,8 @@ class NotedCpu(CpuBackend):
         self._note(prepared)
         return found
 
-    def time_in_turns(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
-        found = CpuBackend.time_in_turns(self, prepared, RoundsRule(6, 7, 0.1))
+    def time_interleaved(self, prepared: Sequence[Prepared], rule: RoundsRule) -> Rounds:
+        found = CpuBackend.time_interleaved(self, prepared, RoundsRule(6, 7, 0.1))
         self._note(*prepared)
         return found
 

@@ -88,12 +88,12 @@ def test_cost_beyond_the_limits_is_infinite() -> None:
     (kernel,) = best.schedule.kernels
     known = evaluated(best.evaluator.featurizer, kernel)
     ((_, points),) = threads_and_points(best.schedule)
-    threads = 32 * int(known.found.features[0, 0, INDEX["num_warps_per_block"]])
+    threads = 32 * int(known.batch_evaluation.features[0, 0, INDEX["num_warps_per_block"]])
     model = AnalyticalModel(TARGET)
     for limits, expected in (
         ((threads, points), known.seconds(model)), ((threads - 1, points), math.inf), ((threads, points - 1), math.inf)
     ):  # fmt: skip
-        assert RegisterLimitedModel(model, *limits, 32).cost(known.found)[0] == expected
+        assert RegisterLimitedModel(model, *limits, 32).cost(known.batch_evaluation)[0] == expected
 
 
 def test_refused_schedules_stay(monkeypatch: pytest.MonkeyPatch) -> None:
