@@ -31,13 +31,13 @@ READS = tuple(name for name in schema.NAMES if "_read_per_" in name)
 class _Columns:
     """Features of some rows, ``float64[features, rows]``, set by name."""
 
-    def __init__(self, rows: int, wanted: frozenset[str] | None = None) -> None:
+    def __init__(self, rows: int, required: frozenset[str] | None = None) -> None:
         self.values = np.zeros((schema.COUNT, rows))
-        self.wanted = wanted
+        self.required = required
 
     def wants(self, *names: str) -> bool:
         """Whether one of some features is required."""
-        return self.wanted is None or not self.wanted.isdisjoint(names)
+        return self.required is None or not self.required.isdisjoint(names)
 
     def __call__(self, name: str, values: Ints | Floats | float) -> None:
         self.values[schema.INDEX[name]] = values
@@ -67,19 +67,19 @@ class FeatureAssembler:
     loops: Loops
     amortised: bool = True
 
-    def features(self, shared: Ints, thread_bytes: Ints, wanted: frozenset[str] | None = None) -> Floats:
+    def features(self, shared: Ints, thread_bytes: Ints, required: frozenset[str] | None = None) -> Floats:
         """Return ``float64[M, rows, features]``: a row for each nest, then for each inlined Func, then zeros.
 
         Args:
             shared: ``int64[M]``, shared memory of a block.
             thread_bytes: ``int64[M]``, bytes of a thread in registers.
-            wanted: Names of required features; others may be zero. All if left out.
+            required: Names of required features; others may be zero. All if left out.
         """
         batch = self.batch
         inlined = RaggedRows.of([len(p.inlined) for p in batch.plans], batch.sketch)
         width = int((batch.nests.count + inlined.count).max())
         features = np.zeros((batch.count * width, schema.COUNT))
-        put = _Columns(len(batch.hosts), wanted)
+        put = _Columns(len(batch.hosts), required)
         self._points(put)
         self._bytes(put)
         self._reads(put)
@@ -149,7 +149,7 @@ class FeatureAssembler:
             return points
         dims = nests.points.shape[1]
         moved = (np.abs(nests.loops[:, :, 1 : 1 + dims]) * nests.loops[:, :, :1]).sum(axis=1)
-        unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts] & ~self.loops.own
+        unrolled = np.asarray(is_unrolled(nests.serial.prod(axis=1)))[self.batch.hosts] & ~self.loops.has_rolled_loop
         shared: Ints = np.minimum((nests.points + moved).prod(axis=1), points)
         return np.where(unrolled, shared, points)
 

@@ -96,7 +96,7 @@ class Featurizer:
         return featurizer
 
     def evaluate(
-        self, models: Sequence[SketchFeaturizer], params: Sequence[Ints], wanted: frozenset[str] | None = None
+        self, models: Sequence[SketchFeaturizer], params: Sequence[Ints], required: frozenset[str] | None = None
     ) -> BatchEvaluation:
         """Return the features of candidates of several sketches in one batch; see `PipelineTables.evaluate`."""
-        return self.tables.evaluate(models, params, wanted)
+        return self.tables.evaluate(models, params, required)

@@ -27,13 +27,13 @@ class MeasureSummary:
 
     Attributes:
         counts: Results by status.
-        known: Candidates with a result in the database.
+        cached: Candidates with a result in the database.
         cut_short: Whether the time budget ended the run.
         errors: The first message of each kind of failure.
     """
 
     counts: Counter[Status] = field(default_factory=Counter)
-    known: int = 0
+    cached: int = 0
     cut_short: bool = False
     errors: dict[Status, str] = field(default_factory=dict)
 
@@ -51,8 +51,8 @@ class MeasureSummary:
     def text(self) -> str:
         """Return the counts in a line, and a line for each kind of failure."""
         counted = ", ".join(f"{n} {status}" for status, n in self.counts.most_common()) or "nothing measured"
-        known = f", {self.known} known already" if self.known else ""
-        lines = [counted + known + (", ended by the time budget" if self.cut_short else "")]
+        cached = f", {self.cached} known already" if self.cached else ""
+        lines = [counted + cached + (", ended by the time budget" if self.cut_short else "")]
         lines += [f"first {status}: {error.splitlines()[0]}" for status, error in self.errors.items()]
         return "\n".join(lines)
 
@@ -159,7 +159,7 @@ class Measurer:
                 continue
             if not self._is_wanted(job, source, generator):
                 seen.add(key)
-                self.summary.known += 1
+                self.summary.cached += 1
                 continue
             if job.problem not in opened:
                 opened[job.problem] = None

@@ -101,8 +101,8 @@ class Problem:
             InputError: If the text is of another format or version.
         """
         top = parse(text, "this is no problem's text", InputError)
-        given = top.mapping()
-        header = tuple(given[key].value if key in given else None for key in ("format", "version"))
+        fields = top.mapping()
+        header = tuple(fields[key].value if key in fields else None for key in ("format", "version"))
         if header != (FORMAT, VERSION):
             raise InputError(
                 f"a problem of format {shortened(header[0])} version {shortened(header[1])} cannot be read, only "

@@ -89,9 +89,9 @@ def app_arguments(
         InputError: If there is no such app, size or parameter.
     """
     app = _registry().get_app(name)
-    given = {**(app.small_sizes if small else {}), **(sizes or {})}
+    all_sizes = {**(app.small_sizes if small else {}), **(sizes or {})}
     app.configure(params)  # checks names and values
-    return {"name": name, "sizes": app.sizes(given), "params": dict(params or {})}
+    return {"name": name, "sizes": app.sizes(all_sizes), "params": dict(params or {})}
 
 
 def random_arguments(seed: int, settings: Any) -> dict[str, Any]:
@@ -138,14 +138,14 @@ def open_random(arguments: Mapping[str, Any]) -> OpenedProblem:
         InputError: If its settings do not fit, or it has no pipeline within their limits.
     """
     package = _random_pipelines()
-    given = Node(arguments["settings"], "settings", "a random pipeline", InputError)
-    settings: Any = read_as(given, package.RandomPipelineSettings)
-    found = package.random_pipeline(arguments["seed"], settings)
-    bound = found.bind()
+    node = Node(arguments["settings"], "settings", "a random pipeline", InputError)
+    settings: Any = read_as(node, package.RandomPipelineSettings)
+    drawn = package.random_pipeline(arguments["seed"], settings)
+    bound = drawn.bind()
     return OpenedProblem(
         bound,
-        _scalars(bound, found.params),
-        lambda seed: found.inputs(np.random.default_rng(seed)),
+        _scalars(bound, drawn.params),
+        lambda seed: drawn.inputs(np.random.default_rng(seed)),
         _judge(bound, _usual_tolerance()),
     )
 
@@ -161,22 +161,22 @@ def open_pipeline(arguments: Mapping[str, Any]) -> OpenedProblem:
     return OpenedProblem(
         bound,
         _scalars(bound, params),
-        lambda seed: _made_up(bound, np.random.default_rng(seed)),
+        lambda seed: _synthetic_inputs(bound, np.random.default_rng(seed)),
         _judge(bound, _usual_tolerance()),
     )
 
 
-def _made_up(bound: BoundPipeline, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+def _synthetic_inputs(bound: BoundPipeline, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Return arrays with floats between 0 and 1, and integers between 0 and 255."""
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, i in bound.inputs.items():
         dtype = i.dtype.numpy
         if i.dtype.is_float:
-            found[name] = rng.random(i.shape).astype(dtype)
+            arrays[name] = rng.random(i.shape).astype(dtype)
         else:
             high = 1 if dtype.kind == "b" else min(i.dtype.max_value, LARGEST_INTEGER)
-            found[name] = rng.integers(0, high, i.shape, endpoint=True).astype(dtype)
-    return found
+            arrays[name] = rng.integers(0, high, i.shape, endpoint=True).astype(dtype)
+    return arrays
 
 
 def _usual_tolerance() -> Any:
@@ -193,12 +193,12 @@ def _judge(bound: BoundPipeline, tolerance: Any) -> Callable[[NDArray[Any], NDAr
 
     def mismatch(got: NDArray[Any], expected: NDArray[Any], same_bits: bool) -> str | None:
         if same_bits:
-            found: str | None = disagreement(bound.pipeline, tolerance, got, expected)
+            difference: str | None = disagreement(bound.pipeline, tolerance, got, expected)
         elif got.dtype.kind == "f":
-            found = _loosened(tolerance).mismatch(got, expected)
+            difference = _loosened(tolerance).mismatch(got, expected)
         else:
-            found = tolerance.mismatch(got, expected)
-        return found
+            difference = tolerance.mismatch(got, expected)
+        return difference
 
     return mismatch
 

@@ -28,9 +28,9 @@ def first_difference(problem: Problem, got: Outputs, expected: Outputs, *, same_
     """
     mismatch = problem.opened().mismatch
     for name, array in expected.items():
-        found = mismatch(got[name], array, same_bits)
-        if found is not None:
-            return f"output {name!r}: {found}"
+        difference = mismatch(got[name], array, same_bits)
+        if difference is not None:
+            return f"output {name!r}: {difference}"
     return None
 
 
@@ -51,8 +51,8 @@ def is_affordable(bound: BoundPipeline) -> bool:
     work, steps = 0, 0
     for func in bound.funcs.values():
         for stage in func.stages:
-            own = {d.name for d in stage.loops}
-            points = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in own)
+            loops = {d.name for d in stage.loops}
+            points = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in loops)
             points *= prod(d.extent for d in stage.reductions)
             work += points * max(operations(stage), 1)
             steps += prod(d.extent for d in stage.loops if not d.parallel)

@@ -39,10 +39,10 @@ class MeasureSettings:
         for name in ("compile_timeout_s", "time_limit_s", "trust_limit_s"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} is {getattr(self, name)}: give a time in seconds")
-        known = tuple(Status)
+        statuses = tuple(Status)
         for status in self.again:
-            if status not in known:
-                raise InputError(f"again has {status!r}: choose among {', '.join(known)}")
+            if status not in statuses:
+                raise InputError(f"again has {status!r}: choose among {', '.join(statuses)}")
         object.__setattr__(self, "again", tuple(Status(s) for s in self.again))  # lists in configuration files
 
     @property

@@ -41,19 +41,19 @@ class UniqueAccessCache:
         self.length.extend(np.zeros(1, np.int64))  # number 0 has no accesses
 
     def of(
-        self, keys: Ints, wanted: Bools, unrolled: Bools, several: Callable[[Ints], tuple[UniqueAccesses, Ints]],
+        self, keys: Ints, selected: Bools, unrolled: Bools, several: Callable[[Ints], tuple[UniqueAccesses, Ints]],
         single: Callable[[int], UniqueAccesses],
     ) -> Ints:  # fmt: skip
-        """Return the number of each group in the cache, 0 for groups that are not wanted.
+        """Return the number of each group in the cache, 0 for groups that are not selected.
 
         Args:
             keys: ``int64[A]``, equal for groups with equal accesses.
-            wanted: ``bool[A]``.
+            selected: ``bool[A]``.
             unrolled: ``bool[A]``, which groups `unrolled_entries` enumerates.
             several: Returns the accesses of such groups by their rows, group by group, and the number of each.
             single: Returns the accesses of any group by its row.
         """
-        rows = np.flatnonzero(wanted)
+        rows = np.flatnonzero(selected)
         numbers = np.zeros(len(keys), np.int64)
         unique, first, which = unique_inverse(keys[rows])
         listed = unique.tolist()

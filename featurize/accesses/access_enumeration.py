@@ -134,8 +134,8 @@ class AccessEnumerator:
     def _unrolled(self) -> Bools:
         """Return the groups that `unrolled_entries` enumerates, ``bool[A]``."""
         listed, short, pairs = self.listed, self.short, self.pairs
-        own = self.kinds["own"] > 0
-        whole = np.where(own, self._plain | (self._length <= MOST_POINTS), short | self.distinct)
+        reads_own_func = self.kinds["own"] > 0
+        whole = np.where(reads_own_func, self._plain | (self._length <= MOST_POINTS), short | self.distinct)
         unrolled = np.asarray(whole & listed & self.pool.amortised)
         unrolled[pairs.later[~listed[pairs.earlier] | (pairs.comparable & ~short[pairs.later])]] = False
         return unrolled
@@ -225,7 +225,7 @@ class AccessEnumerator:
     def _rolled(self, nest: int, enclosing: int, table: OffsetTable) -> frozenset[int]:
         """Return the positions of a pattern's loops that stay loops in compiled code."""
         rolled = self.accesses.rolled[nest]
-        own = rolled[len(rolled) - self.nests.low.shape[1] :][: len(table.dims)]
+        own_loops = rolled[len(rolled) - self.nests.low.shape[1] :][: len(table.dims)]
         first = enclosing + len(table.reduced)
         positions = np.flatnonzero(rolled[:enclosing]).tolist()
-        return frozenset(positions + (np.flatnonzero(own) + first).tolist())
+        return frozenset(positions + (np.flatnonzero(own_loops) + first).tolist())

@@ -272,8 +272,8 @@ class AccessTable:
             offsets[offset] = None
             moved_by.setdefault(key, a.moved_by)
             before = clamped.get(key, (False,) * len(a.index))
-            own = a.clamped or before
-            clamped[key] = tuple(b or o for b, o in zip(before, own, strict=True))
+            current = a.clamped or before
+            clamped[key] = tuple(b or o for b, o in zip(before, current, strict=True))
         return tuple(
             AccessGroup(str(key[0]), int(str(key[1])), rows, tuple(offsets), clamped[key], bool(key[4]), moved_by[key])
             for key, (rows, offsets) in groups.items()
@@ -300,17 +300,17 @@ class AccessTable:
 def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ...]:
     """Return which indices of an inlined Func's load are clamped, in the Func or at the call."""
     moved = {d for d, c in zip(dims, call.clamped, strict=False) if c}
-    own = load.clamped or (False,) * len(load.index)
+    in_func = load.clamped or (False,) * len(load.index)
     if not moved:
-        return own
-    return tuple(c or not moved.isdisjoint(ix.loop_vars(i)) for c, i in zip(own, load.index, strict=True))
+        return in_func
+    return tuple(c or not moved.isdisjoint(ix.loop_vars(i)) for c, i in zip(in_func, load.index, strict=True))
 
 
 def _row(index: ix.Index, sure: bool) -> AccessRow | None:
     if all(isinstance(t, ix.LoopVar) for t, _ in ix.terms_of(index)):  # the common case; fractions are slow
         constant = index.const if isinstance(index, ix.Affine) else index
-        own = [(t.name, c) for t, c in ix.terms_of(index) if isinstance(t, ix.LoopVar)]
-        return AccessRow(tuple(sorted(own)), constant, 1, exact=sure)
+        terms = [(t.name, c) for t, c in ix.terms_of(index) if isinstance(t, ix.LoopVar)]
+        return AccessRow(tuple(sorted(terms)), constant, 1, exact=sure)
     form = form_of_index(_without_clamps(index))
     if form is None:
         return None

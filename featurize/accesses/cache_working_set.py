@@ -48,7 +48,7 @@ def distinct_sectors(
     order = np.lexsort((-sectors, keys))
     ordered = keys[order]
     chosen = order[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
-    deep = np.maximum(loops.kept.sum(axis=1), 1)[reader]
+    deep = np.maximum(loops.rolled.sum(axis=1), 1)[reader]
     warps = -(-geometry.block.prod(axis=1) // WARP)[candidate]
     steps = np.maximum(STRETCH / warps, LEAST_STRETCH) ** (1 / deep)
     part = np.where(moving[rows], np.minimum(steps[:, None] / loops.extents[reader], 1), 1.0).prod(axis=1)

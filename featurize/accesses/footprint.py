@@ -22,7 +22,7 @@ class Boxes:
         factors: ``int64[N, Q, D]``, absolute coefficients of the nest's dimensions.
         spread: ``int64[N, Q]``, largest less smallest constant of the group.
         quotient: ``int64[N, Q]``, floor divisors.
-        known: ``bool[N, Q]``, whether the index is affine.
+        affine: ``bool[N, Q]``, whether the index is affine.
         fastest: ``bool[N, Q]``, whether it is the source's last dimension.
         accesses: ``int64[N]``, distinct accesses of the group.
     """
@@ -30,7 +30,7 @@ class Boxes:
     factors: Ints
     spread: Ints
     quotient: Ints
-    known: Bools
+    affine: Bools
     fastest: Bools
     accesses: Ints
 
@@ -64,5 +64,5 @@ class Boxes:
         """
         points = extents.prod(axis=1) * reductions
         length = self.spread + reach + np.matmul(self.factors, (extents - 1)[:, :, None])[:, :, 0]
-        box = np.where(self.known, length // self.quotient + 1, points[:, None])
+        box = np.where(self.affine, length // self.quotient + 1, points[:, None])
         return box.astype(np.float64), points * self.accesses

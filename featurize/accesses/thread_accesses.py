@@ -105,8 +105,8 @@ class LoopedAccesses:
         """
         if not self.divides:
             return every
-        known = (self.quotients > 1) & (np.asarray(rest) >= 0)
-        canonical: Ints = np.where(known, (every + rest) // self.quotients * self.quotients - rest, every)
+        divided = (self.quotients > 1) & (np.asarray(rest) >= 0)
+        canonical: Ints = np.where(divided, (every + rest) // self.quotients * self.quotients - rest, every)
         return canonical
 
 
@@ -140,9 +140,9 @@ class ThreadAccessPattern:
     loops: list[AccessLoop] = field(init=False)
 
     def __post_init__(self) -> None:
-        own = self.accesses.nest if self.nest is None else self.nest
-        object.__setattr__(self, "nest", own)
-        object.__setattr__(self, "loops", self.accesses.loops(self.tile, self.around, self.reduces, own))
+        nest = self.accesses.nest if self.nest is None else self.nest
+        object.__setattr__(self, "nest", nest)
+        object.__setattr__(self, "loops", self.accesses.loops(self.tile, self.around, self.reduces, nest))
 
     @property
     def length(self) -> int:
@@ -166,8 +166,8 @@ class ThreadAccessPattern:
         at: Ints = np.indices(shape, np.int64).reshape(len(shape), math.prod(shape)).T
         start = np.array([p.lowest for p in self.loops], np.int64)
         change = np.array([p.change for p in self.loops], np.int64).reshape(len(self.loops), len(self.accesses.rows))
-        own = at[:, len(self.loops) - len(self.tile.serial) :]
-        inside: Bools = np.all(own[:, None, :] < self.tile.limits[None], axis=2)
+        serial = at[:, len(self.loops) - len(self.tile.serial) :]
+        inside: Bools = np.all(serial[:, None, :] < self.tile.limits[None], axis=2)
         for k in range(len(self.tile.outer)):
             inside &= at[:, k, None] < self.tile.outer_limits[k][None]
         return (at + start) @ change, inside

@@ -56,11 +56,11 @@ class Reads:
 
     def canonical(self, owner: Ints, indices: Ints) -> Ints:
         """Return indices that differ only if their floor quotients do, where remainders are known."""
-        known = (self.quotient > 1) & (self.rest >= 0)
-        if not known.any():
+        divided = (self.quotient > 1) & (self.rest >= 0)
+        if not divided.any():
             return indices
         q, rest = self.quotient[owner], self.rest[owner]
-        canonical: Ints = np.where(known[owner], (indices + rest) // q * q - rest, indices)
+        canonical: Ints = np.where(divided[owner], (indices + rest) // q * q - rest, indices)
         return canonical
 
 

@@ -63,7 +63,7 @@ class IndexCode:
         points = nests.serial.prod(axis=1) * nests.kinds["reductions"] * nests.times
         always, at_border = guards(self.geometry, self.accesses)
         of_thread = OF_GUARD * points * (always + self.border[candidate] * at_border)
-        of_thread += np.where(self.loops.kept, self.loops.runs, 0.0).sum(axis=1)
+        of_thread += np.where(self.loops.rolled, self.loops.runs, 0.0).sum(axis=1)
         rows = np.flatnonzero(self.accesses.kinds["memory"] != REGISTER)
         of_thread += np.bincount(batch.readers[rows], self._addresses(rows), len(candidate))
         whole = -(-block.prod(axis=1) // WARP)
@@ -107,9 +107,9 @@ class IndexCode:
 
     def _unfolded(self, rows: Ints) -> Ints:
         """Return the instructions of divisions and indices that are not affine, ``int64[N]``."""
-        quotient, known = self.accesses.kinds["quotient"][rows], self.accesses.kinds["affine_dims"][rows] > 0
+        quotient, affine = self.accesses.kinds["quotient"][rows], self.accesses.kinds["affine_dims"][rows] > 0
         shifts = (quotient & (quotient - 1)) == 0
-        cost = np.where(known, np.where(quotient == 1, 0, np.where(shifts, 1, OF_DIVISION)), OF_OTHER)
+        cost = np.where(affine, np.where(quotient == 1, 0, np.where(shifts, 1, OF_DIVISION)), OF_OTHER)
         return np.asarray(cost.sum(axis=1))
 
     def _different(self, rows: Ints, copies: Floats) -> Floats:

@@ -34,16 +34,17 @@ class Loops:
     Attributes:
         extents: ``float64[R, K]``, iterations.
         runs: ``float64[R, K]``, executions of each loop's body by a thread.
-        kept: ``bool[R, K]``, whether the loop is rolled in compiled code.
+        rolled: ``bool[R, K]``, whether the loop is rolled in compiled code.
         innermost: ``bool[R, K]``, whether it is the innermost rolled loop.
-        own: ``bool[R]``, whether one of a nest's own loops is rolled, so that unrolled enclosing loops share no values.
+        has_rolled_loop: ``bool[R]``, whether one of a nest's own loops is rolled, so that unrolled enclosing loops
+            share no values.
     """
 
     extents: Floats
     runs: Floats
-    kept: Bools
+    rolled: Bools
     innermost: Bools
-    own: Bools
+    has_rolled_loop: Bools
 
     @classmethod
     def of(cls, geometry: Geometry, hosts: Ints, reduces: Bools, counts: Ints) -> Loops:
@@ -59,8 +60,8 @@ class Loops:
         tile, terms = nests.serial.prod(axis=1), kinds["terms"]
         unrolled = np.asarray(is_unrolled(tile, kinds["register_blocked"])) | (kinds["level"] == THREAD)
         around = nests.loops[:, :, 0] + 1
-        own = np.concatenate([terms, nests.serial], axis=1)
-        pragma = np.repeat(unrolled[:, None], own.shape[1], axis=1)
+        sizes = np.concatenate([terms, nests.serial], axis=1)
+        pragma = np.repeat(unrolled[:, None], sizes.shape[1], axis=1)
         reduced = np.asarray(unrolls_reduction(tile, terms.astype(np.float64).prod(axis=1), kinds["register_blocked"]))
         pragma[:, : terms.shape[1]] &= reduced[:, None]
         code = kinds["code_size"].astype(np.float64) * tile
@@ -68,9 +69,9 @@ class Loops:
         within = np.where(reduces, 1, around).astype(np.float64).prod(axis=1) * code
         np.add.at(code, hosts[nested], within[nested])
         order = _Order.of(kinds["loop_order"])
-        ordered, pragma = order.apply(own), order.apply(pragma)
+        ordered, pragma = order.apply(sizes), order.apply(pragma)
         holding = np.zeros(ordered.shape, bool)
-        kept, size, blocked = _kept(ordered, pragma, code / tile, holding)
+        rolled, size, blocked = _rolled(ordered, pragma, code / tile, holding)
         nothing = np.zeros(around.shape, bool)
         owners = _owners(hosts, counts, around.shape[1])
         if blocked[nested].any():
@@ -78,15 +79,15 @@ class Loops:
             for _ in range(int(counts.max())):  # producers may be nested
                 rows = np.flatnonzero(blocked & (enclosing >= 0) & (hosts != np.arange(len(hosts))))
                 holding[hosts[rows], enclosing[rows]] = True
-                kept, size, blocked = _kept(ordered, pragma, code / tile, holding)
+                rolled, size, blocked = _rolled(ordered, pragma, code / tile, holding)
         by_host = np.where(reduces, reduced[owners], unrolled[owners])
-        outside, _, _ = _kept(around, by_host, np.where(blocked, np.inf, size + code[hosts]), nothing)
-        kept = np.concatenate([outside, kept], axis=1)
+        outside, _, _ = _rolled(around, by_host, np.where(blocked, np.inf, size + code[hosts]), nothing)
+        rolled = np.concatenate([outside, rolled], axis=1)
         has_loop = np.concatenate([nothing, holding], axis=1)
-        innermost = kept & (np.cumsum((kept | has_loop)[:, ::-1], axis=1)[:, ::-1] == 1) & ~has_loop
+        innermost = rolled & (np.cumsum((rolled | has_loop)[:, ::-1], axis=1)[:, ::-1] == 1) & ~has_loop
         extents = np.concatenate([around, ordered], axis=1).astype(np.float64)
         runs = extents.cumprod(axis=1)
-        return cls(order.undo(extents), order.undo(runs), order.undo(kept), order.undo(innermost), blocked)
+        return cls(order.undo(extents), order.undo(runs), order.undo(rolled), order.undo(innermost), blocked)
 
     def over_points(self, reduces: Bools, terms: int) -> Bools:
         """Return which rolled loops are not reductions, ``bool[R, K]``.
@@ -96,7 +97,7 @@ class Loops:
             terms: Columns of a nest's reductions between these and its points.
         """
         around = reduces.shape[1]
-        rolled = self.kept.copy()
+        rolled = self.rolled.copy()
         rolled[:, :around] &= ~reduces
         rolled[:, around : around + terms] = False
         return rolled
@@ -105,14 +106,14 @@ class Loops:
     def groups(self) -> Floats:
         """Iterations of a thread's rolled loops, the innermost one in groups, ``float64[R]``."""
         group = np.where(self.innermost, np.minimum(self.extents, BATCHED_ITERATIONS), 1.0)
-        groups: Floats = (np.where(self.kept, self.extents, 1.0) / group).prod(axis=1)
+        groups: Floats = (np.where(self.rolled, self.extents, 1.0) / group).prod(axis=1)
         return groups
 
     def moving(self, accesses: BatchAccesses) -> Bools:
         """Return which rolled loops move an address, ``bool[A, K]``."""
         nests, reader, dims = accesses.nests, accesses.batch.readers, accesses.point_bytes != 0
         d = nests.low.shape[1]
-        moving: Bools = self.kept[reader]
+        moving: Bools = self.rolled[reader]
         around = moving.shape[1] - d - accesses.kinds["moving_reductions"].shape[1]
         moving[:, -d:] &= dims
         moving[:, around:-d] &= accesses.kinds["moving_reductions"] > 0
@@ -186,12 +187,12 @@ def _innermost_enclosing(owners: Ints, hosts: Ints, reduces: Bools, counts: Ints
 
     Columns of the host are ``terms`` reductions, then its points.
     """
-    own = (np.arange(owners.shape[1]) < counts[:, None]) & (owners == hosts[:, None])
-    points: Ints = (own & ~reduces).sum(axis=1)
-    return np.where(own.any(axis=1), terms - 1 + points, -1)
+    of_host = (np.arange(owners.shape[1]) < counts[:, None]) & (owners == hosts[:, None])
+    points: Ints = (of_host & ~reduces).sum(axis=1)
+    return np.where(of_host.any(axis=1), terms - 1 + points, -1)
 
 
-def _kept(extents: Ints, pragma: Bools, size: Floats, holding: Bools) -> tuple[Bools, Floats, Bools]:
+def _rolled(extents: Ints, pragma: Bools, size: Floats, holding: Bools) -> tuple[Bools, Floats, Bools]:
     """Return which loops are rolled, the operations inside all loops, and whether any loop is rolled.
 
     Args:

@@ -130,18 +130,18 @@ def _assign_axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints,
     Returns:
         The block, ``int64[M, 3]``, and the number of axes that the loops need, ``int64[M]``.
     """
-    own = np.flatnonzero(carriers)
-    order = rows.kinds["order"][own]
+    nests = np.flatnonzero(carriers)
+    order = rows.kinds["order"][nests]
     present = order >= 0
     order = np.maximum(order, 0)
-    covering = np.take_along_axis(-(-rows.covered[own] // rows.serial[own]), order, axis=1)
-    lanes = np.take_along_axis(rows.kinds["lanes"][own], order, axis=1) > 0  # threadIdx.x, even of one thread
+    covering = np.take_along_axis(-(-rows.covered[nests] // rows.serial[nests]), order, axis=1)
+    lanes = np.take_along_axis(rows.kinds["lanes"][nests], order, axis=1) > 0  # threadIdx.x, even of one thread
     moving = present & ((covering > 1) | lanes)
     axis = np.cumsum(moving, axis=1) - 1
     needed = np.zeros(len(carriers), np.int64)
-    needed[own] = moving.sum(axis=1)
+    needed[nests] = moving.sum(axis=1)
     n, k = np.nonzero(moving & (axis < AXES))
-    row, dim, a = own[n], order[n, k], axis[n, k]
+    row, dim, a = nests[n], order[n, k], axis[n, k]
     whole = np.ones((len(carriers), AXES), np.int64)
     whole[row, a] = covering[n, k]
     rows.active[row, a] = rows.threads[row, dim]

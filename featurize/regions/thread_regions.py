@@ -158,10 +158,10 @@ def _enclosing_loops(host: NestGeometry, enclosing: int, reductions: Sequence[st
     limits = [np.repeat(x[:, None], divided, axis=1) for x in extents]
     extents += [host.serial[:, k] for k in range(enclosing)]
     limits += [host.limits[:, :, k] for k in range(enclosing)]
-    own = np.stack(limits, axis=1) if limits else np.zeros((n, 0, divided), np.int64)
+    host_limits = np.stack(limits, axis=1) if limits else np.zeros((n, 0, divided), np.int64)
     return (
         np.concatenate([host.loop_extents, stacked(extents, n)], axis=1),
-        np.concatenate([host.loop_limits, own], axis=1),
+        np.concatenate([host.loop_limits, host_limits], axis=1),
     )
 
 

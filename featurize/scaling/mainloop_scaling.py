@@ -183,11 +183,11 @@ def single_step_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[MainloopSc
     single = tuple(Loop(w.dim, LoopKind.REDUCTION, 1) for w in mainloops if all(p.dim != w.dim for p in inside))
     threads = 1 + max((k for k, p in enumerate(inside) if p.kind is LoopKind.THREAD), default=-1)
     step = StageTiling(at.host, (*host.loops[:blocks], *inside[:threads], *single, *inside[threads:]))
-    own = [r.tiling for r in kernel.roots if r.tiling.stage.func == at.host.func]
-    roots = tuple(Root(step if t.stage == at.host else t) for t in own)
-    needed = _needed(bound, kernel, [t.stage for t in own])
-    kept = [m for m in kernel.fused if m.func in needed]
-    members = tuple(_in_step(m, at, own[0].stage, blocks, len(step.loops) - len(host.loops)) for m in kept)
+    tilings = [r.tiling for r in kernel.roots if r.tiling.stage.func == at.host.func]
+    roots = tuple(Root(step if t.stage == at.host else t) for t in tilings)
+    needed = _needed(bound, kernel, [t.stage for t in tilings])
+    producers = [m for m in kernel.fused if m.func in needed]
+    members = tuple(_in_step(m, at, tilings[0].stage, blocks, len(step.loops) - len(host.loops)) for m in producers)
     mainloop_producers = frozenset(m.func for m in kernel.fused if m.at.level is Level.MAINLOOP)
     step_pipeline = restrict_to_step(bound, at.host.func, at.host.number, terms, 2 if kernel.double_buffered else 1)
     repeated: set[str] = set()

@@ -58,10 +58,10 @@ _Loops = tuple[Loop, ...]
 
 def _without_steps(scan: BoundStage, loops: _Loops) -> _Loops:
     """Return loops with one step; loops over steps come first inside the threads."""
-    kept = [p for p in loops if p.dim not in scan.steps]
+    others = [p for p in loops if p.dim not in scan.steps]
     kinds = (LoopKind.BLOCK, LoopKind.THREAD)
-    start = 1 + max((k for k, p in enumerate(kept) if p.kind in kinds), default=-1)
-    return (*kept[:start], *(Loop(d, LoopKind.REDUCTION, 1) for d in scan.steps), *kept[start:])
+    start = 1 + max((k for k, p in enumerate(others) if p.kind in kinds), default=-1)
+    return (*others[:start], *(Loop(d, LoopKind.REDUCTION, 1) for d in scan.steps), *others[start:])
 
 
 def _with_steps(scan: BoundStage, loops: _Loops) -> _Loops:
@@ -69,14 +69,14 @@ def _with_steps(scan: BoundStage, loops: _Loops) -> _Loops:
 
     Serial loops over a row move outside the threads too, so that neighbouring threads have neighbouring points.
     """
-    kept = [p for p in loops if p.dim not in scan.steps]
+    others = [p for p in loops if p.dim not in scan.steps]
     steps = tuple(Loop(d, LoopKind.REDUCTION, scan.loop(d).extent) for d in scan.steps)
     inside = in_step(scan)
-    if any(p.kind is LoopKind.BLOCK and p.dim in inside and p.extent > 1 for p in kept):
-        return (*steps, *kept)
-    blocks = [p for p in kept if p.kind is LoopKind.BLOCK]
-    strided = [p for p in kept if p.kind is LoopKind.SERIAL and p.dim in inside]
-    return (*blocks, *steps, *strided, *(p for p in kept if p not in blocks and p not in strided))
+    if any(p.kind is LoopKind.BLOCK and p.dim in inside and p.extent > 1 for p in others):
+        return (*steps, *others)
+    blocks = [p for p in others if p.kind is LoopKind.BLOCK]
+    strided = [p for p in others if p.kind is LoopKind.SERIAL and p.dim in inside]
+    return (*blocks, *steps, *strided, *(p for p in others if p not in blocks and p not in strided))
 
 
 def _changed(kernel: Kernel, scan: BoundStage, change: Callable[[_Loops], _Loops]) -> Kernel:

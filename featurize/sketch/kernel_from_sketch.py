@@ -102,17 +102,17 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
             tile = loops.tile or (shared_tile(bound, stage) if location.level is Level.BLOCK else ())
             if tile:
                 terms = [bound.stage(*stage).loop(d).extent for d in dims[len(extents) :]]
-                own, least = np.array(tile, np.int64).T
-                own = np.where(own > 0, own, [*threads, *(1 for _ in terms)])
-                divided = own, np.maximum(-(-np.array([*extents, *terms]) // own), least)
+                tile_threads, least = np.array(tile, np.int64).T
+                tile_threads = np.where(tile_threads > 0, tile_threads, [*threads, *(1 for _ in terms)])
+                divided = tile_threads, np.maximum(-(-np.array([*extents, *terms]) // tile_threads), least)
             tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
     for location in sketch.locations:
-        own = tuple(tilings[s] for s in _stages(bound, location.func))
+        of_stages = tuple(tilings[s] for s in _stages(bound, location.func))
         at = ComputeAt(location.level, location.host, _depth(model, tilings[location.host], location))
         members.append(
             FusedProducer(
-                own, at, location_storage(bound.funcs[location.func], location), location.stored, location.aligned
+                of_stages, at, location_storage(bound.funcs[location.func], location), location.stored, location.aligned
             )
         )
     calls = inlined_calls(bound, list(tilings), set(sketch.inlined))

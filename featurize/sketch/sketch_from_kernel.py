@@ -129,9 +129,9 @@ def _update_tile(bound: BoundPipeline, member: FusedProducer, tiling: StageTilin
     looped = {d.name for d in bound.stage(*tiling.stage).loops}
 
     def tile(t: StageTiling) -> Tile:
-        own = member_dims(bound, t.stage)
+        names = member_dims(bound, t.stage)
         return tuple(
-            (t.extent(d, LoopKind.THREAD), t.extent(d, LoopKind.SERIAL)) if d in looped else (1, 1) for d in own
+            (t.extent(d, LoopKind.THREAD), t.extent(d, LoopKind.SERIAL)) if d in looped else (1, 1) for d in names
         )
 
     mine = tile(tiling)

@@ -256,19 +256,19 @@ class DescriptorTables:
         id_, stages = location.stage, location.stages
         func, stage = self.bound.funcs[id_.func], self.bound.stage(*id_)
         dims = self.dims_of(location.level, stages, id_)
-        own = group.source == id_.func
-        accumulates = own and is_private_tile(func, stage)
+        reads_itself = group.source == id_.func
+        accumulates = reads_itself and is_private_tile(func, stage)
         loops = {d.name: d for d in stage.loops}
         reductions = [(d, loops[d].lo, loops[d].hi) for d in inner_reductions(stage, dims) if loops[d].reduction]
         return {
             "table": self._table(group, id_, dims, [] if accumulates else reductions),
             "store": int(store),
-            "own": int(own),
+            "own": int(reads_itself),
             "accumulates": int(accumulates),
             "promoted_times": int(id_ == (stages[-1] if store else stages[0])),
             "reductions": math.prod(hi - lo + 1 for _, lo, hi in reductions),
             "moving_reductions": moving_reductions(group, stage, dims),
-            "atomic": 1 + func.dtypes[group.component].is_float if store and own and stage.combine else 0,
+            "atomic": 1 + func.dtypes[group.component].is_float if store and reads_itself and stage.combine else 0,
             **self._access_indices(group, dims, {n: hi - lo + 1 for n, lo, hi in reductions}),
             **self._access_array(group),
         }

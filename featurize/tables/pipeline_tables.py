@@ -84,16 +84,16 @@ class PipelineTables:
         return analysis
 
     def evaluate(
-        self, models: Sequence[SketchFeaturizer], params: Sequence[Ints], wanted: frozenset[str] | None = None
+        self, models: Sequence[SketchFeaturizer], params: Sequence[Ints], required: frozenset[str] | None = None
     ) -> BatchEvaluation:
         """Return the features of candidates of several sketches in one batch.
 
         Args:
             models: The sketches, all of these tables: without cache reads, or with the same ones.
             params: ``int64[N, columns]``, candidates of each (see `autosched.featurize.sketch.sketch.columns`).
-            wanted: Names of required features; others may be zero. All if left out.
+            required: Names of required features; others may be zero. All if left out.
         """
-        return self.featurized(models, self.lay_out(models, params), wanted)
+        return self.featurized(models, self.lay_out(models, params), required)
 
     def lay_out(self, models: Sequence[SketchFeaturizer], params: Sequence[Ints]) -> CandidateLayout:
         """Return the regions, threads and shared memory of candidates; see `evaluate`."""
@@ -106,14 +106,14 @@ class PipelineTables:
         return CandidateLayout(tuple(range(len(models))), batch, geometry, strides, shared)
 
     def featurized(
-        self, models: Sequence[SketchFeaturizer], layout: CandidateLayout, wanted: frozenset[str] | None = None
+        self, models: Sequence[SketchFeaturizer], layout: CandidateLayout, required: frozenset[str] | None = None
     ) -> BatchEvaluation:
         """Return the features of laid-out candidates, or of a part of them.
 
         Args:
             models: The sketches given to `lay_out`.
             layout: The candidates.
-            wanted: See `evaluate`.
+            required: See `evaluate`.
         """
         chosen = [models[k] for k in layout.sketches]
         batch, geometry, shared = layout.batch, layout.geometry, layout.shared_bytes
@@ -134,7 +134,7 @@ class PipelineTables:
             cost = cost.times(loops.again(accesses, reduces))
         thread_bytes = _thread_bytes(batch, nests, promoted)
         assembler = FeatureAssembler(batch, geometry, accesses, cost, warps, self.target, loops, shares)
-        features = assembler.features(shared, thread_bytes, wanted)
+        features = assembler.features(shared, thread_bytes, required)
         return BatchEvaluation(tuple(chosen), batch, features, geometry, shared, thread_bytes, accesses, cost)
 
 

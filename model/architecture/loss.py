@@ -99,26 +99,26 @@ def kernel_loss(seconds: Tensor, labels: LossLabels) -> Tensor:
         seconds: ``float[K]``, predicted times of kernels.
         labels: The labels.
     """
-    known = labels.entry_seconds > 0
-    if not known.any():
+    timed = labels.entry_seconds > 0
+    if not timed.any():
         return seconds.new_zeros(())
-    measured = labels.entry_seconds[known]
-    share = measured / labels.seconds[labels.entry_sample[known]]
+    measured = labels.entry_seconds[timed]
+    share = measured / labels.seconds[labels.entry_sample[timed]]
     weight = share.clamp(max=1.0).sqrt()  # the root gives small kernels more weight
     error = functional.smooth_l1_loss(
-        seconds[labels.entry_kernel[known]].clamp(min=1e-12).log(), measured.log(), reduction="none", beta=0.5
+        seconds[labels.entry_kernel[timed]].clamp(min=1e-12).log(), measured.log(), reduction="none", beta=0.5
     )
     return (error * weight).sum() / weight.sum()
 
 
 def resource_loss(predicted: Predicted, labels: LossLabels) -> Tensor:
     """Return the mean error of registers (in units of 32) and of the logarithm of spilled bytes."""
-    known = torch.isfinite(labels.registers) & torch.isfinite(labels.spill_bytes)
-    if not known.any():
+    measured = torch.isfinite(labels.registers) & torch.isfinite(labels.spill_bytes)
+    if not measured.any():
         return predicted.seconds.new_zeros(())
-    kernel = labels.entry_kernel[known]
-    registers = _robust((predicted.registers[kernel] - labels.registers[known]) / REGISTERS)
-    return registers + _robust(predicted.log_spills[kernel] - torch.log1p(labels.spill_bytes[known]))
+    kernel = labels.entry_kernel[measured]
+    registers = _robust((predicted.registers[kernel] - labels.registers[measured]) / REGISTERS)
+    return registers + _robust(predicted.log_spills[kernel] - torch.log1p(labels.spill_bytes[measured]))
 
 
 def total_loss(predicted: Predicted, labels: LossLabels, settings: LossSettings) -> tuple[Tensor, dict[str, float]]:

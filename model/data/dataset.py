@@ -54,7 +54,7 @@ class Dataset:
         pipeline: ``int64[N]``, ascending.
         left_out: Number of unused samples by reason.
         extra_sources: Additional sources of labels, whose pipelines come last and are used for training only.
-        own: Number of pipelines with labels of ``source``, which come first; None for all.
+        source_pipelines: Number of pipelines with labels of ``source``, which come first; None for all.
     """
 
     target: Target
@@ -75,12 +75,12 @@ class Dataset:
     pipeline: Ints
     left_out: Mapping[str, int] = field(default_factory=dict)
     extra_sources: tuple[str, ...] = ()
-    own: int | None = None
+    source_pipelines: int | None = None
 
     @property
     def own_pipelines(self) -> Ints:
         """The pipelines for evaluation, ``int64[n]``."""
-        return np.arange(len(self.pipelines) if self.own is None else self.own)
+        return np.arange(len(self.pipelines) if self.source_pipelines is None else self.source_pipelines)
 
     @property
     def own_families(self) -> list[str]:
@@ -144,7 +144,7 @@ class Dataset:
             seconds=np.concatenate([self.seconds, other.seconds]),
             pipeline=np.concatenate([self.pipeline, other.pipeline + len(self.pipelines)]),
             extra_sources=(*self.extra_sources, other.source),
-            own=len(self.own_pipelines),
+            source_pipelines=len(self.own_pipelines),
         )
 
 

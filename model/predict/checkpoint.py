@@ -189,17 +189,17 @@ def read_document(path: Path, top: Node, outer_format: str | None = None) -> Doc
     Raises:
         InputError: A value is missing or has another type, or the weights are for other features.
     """
-    given = top.mapping()
-    format_ = outer_format or (given["format"].value if "format" in given else None), _value(given, "version")
+    fields = top.mapping()
+    format_ = outer_format or (fields["format"].value if "format" in fields else None), _value(fields, "version")
     if format_ != (FORMAT, VERSION):
         raise InputError(
             f"{path} has format {shortened(format_[0])}, version {shortened(format_[1])}, not {FORMAT!r}, {VERSION}; "
             f"{_RETRAIN}"
         )
     target = read_as(top.fields_of("target")[0], Target)
-    versions = _value(given, "schema_version"), _value(given, "prior_version")
+    versions = _value(fields, "schema_version"), _value(fields, "prior_version")
     expected = schema.SCHEMA_VERSION, prior_version(target.kind, target.processor)
-    if versions != expected or _value(given, "features") != list(schema.NAMES):
+    if versions != expected or _value(fields, "features") != list(schema.NAMES):
         raise InputError(
             f"{path} was trained on features of version {shortened(versions[0])} and analytical times of version "
             f"{shortened(versions[1])}; this release has {expected[0]} and {expected[1]}: {_RETRAIN}"
@@ -207,7 +207,7 @@ def read_document(path: Path, top: Node, outer_format: str | None = None) -> Doc
     document = read_as(top.without("format"), Document, newer=True)
     for name, value in document.metrics.items():
         if not isinstance(value, int | float) or isinstance(value, bool):  # NaN is a valid metric
-            raise given["metrics"].part(value, name).error(f"is {shortened(value)}: give a number")
+            raise fields["metrics"].part(value, name).error(f"is {shortened(value)}: give a number")
     versions = document.schema_version, document.prior_version
     expected = schema.SCHEMA_VERSION, prior_version(document.target.kind, document.target.processor)
     if versions != expected or document.features != schema.NAMES:
@@ -218,8 +218,8 @@ def read_document(path: Path, top: Node, outer_format: str | None = None) -> Doc
     return document
 
 
-def _value(given: Mapping[str, Node], key: str) -> object:
-    return given[key].value if key in given else None
+def _value(fields: Mapping[str, Node], key: str) -> object:
+    return fields[key].value if key in fields else None
 
 
 def load_checkpoint(path: str | os.PathLike[str], target: Target | None = None) -> Checkpoint:

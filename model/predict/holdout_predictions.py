@@ -100,10 +100,10 @@ def _collect(dataset: Dataset, pipelines: Ints, predicted: Callable[[KernelBatch
         result = predicted(kernels)
         of_entry, registers = result.seconds[labels.entry_kernel], result.registers[labels.entry_kernel]
         timed = labels.entry_seconds > 0
-        known = torch.isfinite(labels.registers) & torch.isfinite(registers)
+        measured = torch.isfinite(labels.registers) & torch.isfinite(registers)
         values = (
             schedule_seconds(result.seconds, labels), labels.seconds, of_entry[timed], labels.entry_seconds[timed],
-            registers[known], labels.registers[known],
+            registers[measured], labels.registers[measured],
         )  # fmt: skip
         for column, value in zip(columns, values, strict=True):
             column.append(value.double().numpy())

@@ -119,9 +119,9 @@ class Expander:
         """
         replaced_kernels = [self.enumerator.replaced_kernels(state, decision) for state, _ in offers]
         uncosted = [_uncosted(state, g) for (state, _), g in zip(offers, replaced_kernels, strict=True)]
-        wanted = [k for kept, _ in uncosted for k in kept]
+        requests = [k for kept, _ in uncosted for k in kept]
         choices = [(options, left) for (_, options), (_, left) in zip(offers, uncosted, strict=True) if options]
-        accepted = iter((yield from prepend_requests(wanted, self.sampler.accept(choices, depth))))
+        accepted = iter((yield from prepend_requests(requests, self.sampler.accept(choices, depth))))
         children: list[Child] = []
         entries: list[tuple[State, KeptKernels, BucketTable, int, float]] = []
         totals: list[Floats] = [np.zeros(0)]

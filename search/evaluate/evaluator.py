@@ -123,17 +123,17 @@ class KernelEvaluator:
         """Return whether a kernel without an alternative is kept: legal, or at root alone, where it is merely slow."""
         return not (sketch.locations or sketch.inlined) or not self._verdicts[sketch][params].reason
 
-    def evaluate(self, wanted: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
+    def evaluate(self, kernels: Iterable[tuple[KernelSketch, Params]], *, prune: bool = False) -> None:
         """Evaluate kernels in batches and cache their verdicts.
 
         Args:
-            wanted: The kernels.
+            kernels: The kernels.
             prune: Whether kernels that break an early rule are not costed.
         """
         fresh: dict[KernelSketch, dict[Params, None]] = {}
         last: KernelSketch | None = None
         verdicts: Verdicts = {}
-        for sketch, params in wanted:
+        for sketch, params in kernels:
             self.counts.requested += 1
             if sketch is not last:  # kernels of one sketch are mostly consecutive
                 last, verdicts = sketch, self._verdicts[sketch]

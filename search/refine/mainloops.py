@@ -41,8 +41,8 @@ class MainloopImprover:
         ranked = list(schedules)
         # The rolling buffer of a sliding window is a fused producer at BLOCK.
         sliding = self.settings.sliding_windows and "block" in self.settings.locations
-        for kind, wanted in ((MainloopSearch, self.settings.mainloops), (SlidingWindowSearch, sliding)):
-            if wanted:
+        for kind, enabled in ((MainloopSearch, self.settings.mainloops), (SlidingWindowSearch, sliding)):
+            if enabled:
                 ranked += list(self._improved(kind, ranked))
         return sorted(ranked, key=lambda r: rounded_cost(r.seconds))
 

@@ -92,10 +92,10 @@ class NeighbourhoodSearch:
         self.undecided = computed - compute_locations.inlined_before
         self._pinned = pinned_decisions(compute_locations, state)
         self._accepted = {(p.sketch, p.params) for p in pieces}
-        kept = [k for k in range(len(pieces)) if k not in open_]
-        costs = tuple(state.costs[k] for k in kept)
+        unchanged = [k for k in range(len(pieces)) if k not in open_]
+        costs = tuple(state.costs[k] for k in unchanged)
         levels = {name: level for name, level in state.levels.items() if name not in self.undecided}
-        self._unchanged = State(tuple(pieces[k] for k in kept), costs, levels, sum(costs), 0)
+        self._unchanged = State(tuple(pieces[k] for k in unchanged), costs, levels, sum(costs), 0)
 
     @property
     def size(self) -> int:

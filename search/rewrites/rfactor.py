@@ -64,16 +64,16 @@ def _rfactors(
     return rfactors
 
 
-def _next_rfactor(bound: BoundPipeline, target: Target, wanted: int) -> RFactor | None:
+def _next_rfactor(bound: BoundPipeline, target: Target, threads: int) -> RFactor | None:
     """Return an rfactor of the first reduction with too few points to occupy the device; None if there is none."""
     for func in bound.funcs.values():
         for stage in func.stages[1:]:
             serial = [d for d in stage.reductions if not d.parallel]
             length = prod(d.extent for d in serial)
             points = _points(func, stage)
-            if not stage.associative or length <= LONGEST_ALONE or points >= ENOUGH * wanted:
+            if not stage.associative or length <= LONGEST_ALONE or points >= ENOUGH * threads:
                 continue
-            most = wanted / points if length > wanted * LEAST_SHARE else min(wanted / points, sqrt(length))
+            most = threads / points if length > threads * LEAST_SHARE else min(threads / points, sqrt(length))
             parts = min(most, length / LEAST_SHARE)
             if any(d not in _pure_dims(stage) for d in func.dims):  # scatter: each part stores every point
                 if target.kind == "cpu":  # scatter does not vectorise
@@ -146,8 +146,8 @@ def _factors(loops: list[LoopDim], parts: int) -> tuple[tuple[str, int], ...]:
     return tuple((d.name, factors[d.name]) for d in loops if factors[d.name] > 1)
 
 
-def _divisor(extent: int, wanted: int) -> int:
+def _divisor(extent: int, parts: int) -> int:
     """Return a number of parts near the wanted one: the nearest divisor of the extent within a factor 2, if any."""
-    wanted = max(min(wanted, extent), 1)
-    near = [n for n in range(max(wanted // 2, 1), min(2 * wanted, extent) + 1) if extent % n == 0]
-    return min(near, key=lambda n: abs(n - wanted)) if near and wanted > 1 else wanted
+    parts = max(min(parts, extent), 1)
+    near = [n for n in range(max(parts // 2, 1), min(2 * parts, extent) + 1) if extent % n == 0]
+    return min(near, key=lambda n: abs(n - parts)) if near and parts > 1 else parts

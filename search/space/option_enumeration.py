@@ -149,18 +149,18 @@ class OptionEnumerator:
             return self._tile_options(state, decision)
         func = self.bound.funcs[decision.func]
         readers = self.replaced_kernels(state, decision)
-        kept = [p for k, p in enumerate(state.pieces) if k not in readers]
-        options = self._root_options(state, func, readers, kept) if only in (None, "root") else []
+        unchanged = [p for k, p in enumerate(state.pieces) if k not in readers]
+        options = self._root_options(state, func, readers, unchanged) if only in (None, "root") else []
         if func.is_output or not readers or (options and reads_atomic_update(self.bound, func)):
             return options
-        wanted = [kind for kind in self.settings.locations if only in (None, kind)]
-        if "inline" in wanted and self.compute_locations.can_inline(func):
-            options += self._inline_options(state, func, readers, kept)
+        kinds = [kind for kind in self.settings.locations if only in (None, kind)]
+        if "inline" in kinds and self.compute_locations.can_inline(func):
+            options += self._inline_options(state, func, readers, unchanged)
         if fusion and len(readers) == 1 and self._has_one_kernel(state, func, readers[0]):
-            if "block" in wanted:
-                options += self._block_options(state, func, readers[0], kept)
-            if "thread" in wanted and not has_atomic_update(func) and not has_lanes(func):
-                options += self._thread_options(state, func, readers[0], kept)
+            if "block" in kinds:
+                options += self._block_options(state, func, readers[0], unchanged)
+            if "thread" in kinds and not has_atomic_update(func) and not has_lanes(func):
+                options += self._thread_options(state, func, readers[0], unchanged)
         return options
 
     def _has_one_kernel(self, state: State, func: BoundFunc, reader: int) -> bool:
@@ -436,8 +436,8 @@ def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:
     chosen = np.flatnonzero(blocks >= least)
     waves = blocks[chosen] / multiprocessors
     balanced = np.ceil(waves) / np.maximum(waves, 1 / multiprocessors) <= most_wasted
-    kept: Ints = chosen[balanced] if balanced.any() else chosen
-    return kept
+    result: Ints = chosen[balanced] if balanced.any() else chosen
+    return result
 
 
 def start_state(levels: Mapping[str, Level] | None = None) -> State:

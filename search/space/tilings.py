@@ -117,8 +117,8 @@ def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, tar
     if vector and target.kind == "cpu":
         return [(lanes, 1) for lanes in cpu_lanes(extent, target)]
     pairs = []
-    for wanted in serial_sizes(extent, vector=vector, settings=settings, warp=target.warp_size):
-        outer = -(-extent // wanted)
+    for size in serial_sizes(extent, vector=vector, settings=settings, warp=target.warp_size):
+        outer = -(-extent // size)
         serial = -(-extent // outer)  # balanced: the least that needs as many tiles
         for t in thread_sizes(outer, vector=vector, alone=alone, settings=settings, most=target.max_threads_per_block):
             pairs.append((t, serial))

@@ -65,19 +65,19 @@ def inlined_funcs(bound: BoundPipeline) -> set[str]:
 
 def _within_loads(bound: BoundPipeline, inlined: set[str]) -> set[str]:
     """Return the Funcs whose inlining brings no stage above `MAX_UNROLLED_LOADS` loads."""
-    kept = set(inlined)
+    remaining = set(inlined)
     through: dict[str, int] = {}  # loads of one evaluation
     for name, func in bound.funcs.items():  # producers first
         for stage in func.stages:
-            brought = {s: n * through[s] for s, n in stage.load_counts.items() if s in kept and s != name}
+            brought = {s: n * through[s] for s, n in stage.load_counts.items() if s in remaining and s != name}
             total = sum(stage.load_counts.values()) + sum(brought.values())
             for source in sorted(brought, key=lambda s: (-brought[s], s)):
                 if total <= MAX_UNROLLED_LOADS:
                     break
-                kept.remove(source)
+                remaining.remove(source)
                 total -= brought[source]
             through[name] = max(through.get(name, 0), total)
-    return kept
+    return remaining
 
 
 def _should_inline(bound: BoundPipeline, func: BoundFunc, uses: float) -> bool:

@@ -29,7 +29,7 @@ def footprint(group: AccessGroup, extents: Ints, dims: dict[str, int], reduction
         factors=factors,
         spread=np.tile(constants.max(axis=0) - constants.min(axis=0), (n, 1)),
         quotient=np.array([[1 if r is None else r.quotient for r in group.rows]] * n),
-        known=np.array([[r is not None for r in group.rows]] * n),
+        affine=np.array([[r is not None for r in group.rows]] * n),
         fastest=np.array([[k == len(group.rows) - 1 for k in range(len(group.rows))]] * n),
         accesses=np.full(n, len(group.offsets)),
     )

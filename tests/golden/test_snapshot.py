@@ -14,9 +14,9 @@ from tests.golden.snapshot import SNAPSHOT, differences, digests, targets
 @pytest.mark.parametrize("target", targets())
 @pytest.mark.parametrize("app", ["blur", "hist", "depthwise_separable_conv"])
 def test_what_the_compiler_makes_is_as_before(app: str, target: str) -> None:
-    wanted = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    snapshot = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     case = f"{app} {target}"
-    assert case in wanted
-    assert not differences({case: digests(app, target)}, wanted), (
+    assert case in snapshot
+    assert not differences({case: digests(app, target)}, snapshot), (
         "if this is meant, write the snapshot anew (make snapshot) and say in the commit why"
     )

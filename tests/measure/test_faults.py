@@ -139,7 +139,7 @@ def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(tmp_path: Path) -> No
         database._connection.execute("PRAGMA max_page_count = 100000")
         results, measurer = measure(tmp_path, jobs, database=database)
         assert len(results) == 31 - stored
-        assert measurer.summary.known == stored - 1, "the baseline is stored and was not among those given"
+        assert measurer.summary.cached == stored - 1, "the baseline is stored and was not among those given"
         assert len(list(database.rows())) == 31
 
 

@@ -59,10 +59,10 @@ def retime_interleaved(
 
 def _waiting(database: ResultsDatabase, backend: Backend, target: Target) -> dict[Problem, list[StoredRow]]:
     """Return the rows of problems with several times that are not all of the same rounds."""
-    found: defaultdict[Problem, list[StoredRow]] = defaultdict(list)
+    stored: defaultdict[Problem, list[StoredRow]] = defaultdict(list)
     for row in database.rows(source=backend.source, generator=backend.generator, target=target.name):
-        found[row.problem].append(row)
-    return {p: rows for p, rows in found.items() if len(rows) > 1 and not all(ROUNDS in r.conditions for r in rows)}
+        stored[row.problem].append(row)
+    return {p: rows for p, rows in stored.items() if len(rows) > 1 and not all(ROUNDS in r.conditions for r in rows)}
 
 
 def _timings(rows: Sequence[StoredRow], rounds: Rounds) -> Iterator[Timing]:

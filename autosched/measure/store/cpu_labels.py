@@ -63,5 +63,5 @@ def processor_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
         lines = cpuinfo.read_text().splitlines()
     except OSError:
         return "unknown"
-    found = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(found, "unknown")
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, "unknown")

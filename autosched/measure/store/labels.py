@@ -54,24 +54,24 @@ class LabelFiles:
 
     def __init__(self, paths: Sequence[str | os.PathLike[str]]) -> None:
         self.path = Path(paths[0])
-        found: dict[tuple[Any, ...], StoredRow] = {}
+        rows: dict[tuple[Any, ...], StoredRow] = {}
         for path in paths:
             for number, fields in enumerate(_read(Path(path))):
                 row = _row(Path(path), number, fields)
                 key = fields["problem_hash"], row.schedule, row.target, row.source, row.generator
-                if key not in found or row.status == Status.OK:
-                    found[key] = row
-        self._rows = list(found.values())
+                if key not in rows or row.status == Status.OK:
+                    rows[key] = row
+        self._rows = list(rows.values())
 
     def rows(
         self, *, source: str | None = None, status: Status | None = Status.OK, target: str | None = None,
         generator: str | None = None,
     ) -> Iterator[StoredRow]:  # fmt: skip
         """Yield results in the order of the files; see `ResultsDatabase.rows`."""
-        wanted = {"source": source, "status": status, "target": target}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        found = (r for r in self._rows if all(getattr(r, name) == value for name, value in given.items()))
-        return found if generator is None else (r for r in found if r.is_of(without_addition(generator)))
+        conditions = {"source": source, "status": status, "target": target}
+        required = {name: value for name, value in conditions.items() if value is not None}
+        rows = (r for r in self._rows if all(getattr(r, name) == value for name, value in required.items()))
+        return rows if generator is None else (r for r in rows if r.is_of(without_addition(generator)))
 
     def sources(self) -> Counter[str]:
         """Return the number of times from each source."""
@@ -129,10 +129,10 @@ def _read(path: Path) -> list[dict[str, Any]]:
     if missing:
         raise DatabaseError(f"{path} has no column {missing[0]!r}; write the file again")
     try:
-        found: list[dict[str, Any]] = table.to_pylist()
+        rows: list[dict[str, Any]] = table.to_pylist()
     except (ValueError, pa.ArrowException) as error:  # text that is no UTF-8
         raise DatabaseError(f"cannot read labels from {path}: {error}; write the file again") from error
-    return found
+    return rows
 
 
 def _row(path: Path, number: int, fields: dict[str, Any]) -> StoredRow:

@@ -153,9 +153,9 @@ def _optional(node: Node, low: float) -> float | None:
 
 
 def _of_kernels(top: Node, kernels: Mapping[str, object], name: str) -> list[Node]:
-    given = kernels.get(name)
-    column = top.part(list(given) if isinstance(given, tuple) else given, f"column {name} of its kernels")
-    return [] if given is None else column.items()
+    values = kernels.get(name)
+    column = top.part(list(values) if isinstance(values, tuple) else values, f"column {name} of its kernels")
+    return [] if values is None else column.items()
 
 
 def _numbers(top: Node, kernels: Mapping[str, object], name: str, read: Any) -> tuple[Any, ...]:

@@ -53,10 +53,10 @@ class Machine:
     def next(self) -> Event | None:
         """Return the next result, or None after a time limit."""
         try:
-            found = self._pool.results.get(timeout=_WAIT_S)
+            result = self._pool.results.get(timeout=_WAIT_S)
         except queue.Empty:
             return None
-        return Fatal(str(found)) if isinstance(found, BaseException) else found
+        return Fatal(str(result)) if isinstance(result, BaseException) else result
 
     def close(self) -> None:
         """End all processes."""
@@ -171,18 +171,18 @@ class RayPool:
         """Forward a machine's results, until it or the run ends."""
         while not self._stop.is_set():
             try:
-                found: Event | None = self._ray.get(link.actor.next.remote())
+                event: Event | None = self._ray.get(link.actor.next.remote())
             except self._ray.exceptions.RayError as error:
                 if not self._stop.is_set():
                     self._give_to_others(link, error)
                 return
-            if isinstance(found, tuple):
+            if isinstance(event, tuple):
                 with self._lock:
-                    if found[0] not in link.tasks:
+                    if event[0] not in link.tasks:
                         continue  # a baseline that was sent again only for its result
-                    link.tasks.remove(found[0])
-            if found is not None:
-                self.results.put(found)
+                    link.tasks.remove(event[0])
+            if event is not None:
+                self.results.put(event)
 
     def _give_to_others(self, link: _Link, error: Exception) -> None:
         """Send the unfinished tasks of a lost machine to other machines."""

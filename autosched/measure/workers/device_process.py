@@ -61,9 +61,9 @@ class DeviceProcess:
         failure = self.trust(baseline)
         if failure is not None:
             return failure if prepared.job == baseline.job else _without_reference(failure)
-        found = self._call("time", prepared, self._settings.time_limit_s, baseline)
-        assert isinstance(found, Timing | Failure)
-        return found
+        outcome = self._call("time", prepared, self._settings.time_limit_s, baseline)
+        assert isinstance(outcome, Timing | Failure)
+        return outcome
 
     @property
     def _is_running(self) -> bool:
@@ -78,18 +78,18 @@ class DeviceProcess:
                 return _without_reference(failure)
             was_fresh = self._timed == 0 or not self._is_running
             try:
-                found: Timing | Failure | None = self.worker.call(method, prepared, timeout_s=limit_s)
+                outcome: Timing | Failure | None = self.worker.call(method, prepared, timeout_s=limit_s)
             except WorkerTimedOut:
-                found = Failure(Status.TIMEOUT, f"it did not end in {limit_s:g} s and was killed")
+                outcome = Failure(Status.TIMEOUT, f"it did not end in {limit_s:g} s and was killed")
             except WorkerDied as error:
-                found = Failure(Status.CRASH, str(error))
+                outcome = Failure(Status.CRASH, str(error))
             self._count_one()
-            if not isinstance(found, Failure) or found.status is not Status.CRASH:
-                return found
+            if not isinstance(outcome, Failure) or outcome.status is not Status.CRASH:
+                return outcome
             self.worker.kill()  # a lost device stays lost to its process
             if was_fresh:
-                return found
-        return found
+                return outcome
+        return outcome
 
     def _count_one(self) -> None:
         if self._start != self.worker.starts:

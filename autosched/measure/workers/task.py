@@ -27,17 +27,17 @@ class Task:
     is_recorded: bool = True
 
 
-def result_of(task: Task, backend: Backend, compiled: Compiled, found: Timing | Failure) -> Result:
+def result_of(task: Task, backend: Backend, compiled: Compiled, outcome: Timing | Failure) -> Result:
     """Return the result of a task.
 
     Args:
         task: The task.
         backend: The device.
         compiled: The result of compiling it.
-        found: Its time or failure.
+        outcome: Its time or failure.
     """
     status, timing, error = (
-        (found.status, None, found.message) if isinstance(found, Failure) else (Status.OK, found, "")
+        (outcome.status, None, outcome.message) if isinstance(outcome, Failure) else (Status.OK, outcome, "")
     )
     kernels, compiler = (compiled.kernels, compiled.compiler) if isinstance(compiled, Prepared) else ((), "")
     job = task.job

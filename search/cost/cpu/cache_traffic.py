@@ -221,10 +221,10 @@ def _read_by_rows(rows: LaneLoops, core_bytes: float) -> tuple[Floats, Floats, F
     threads = f[:, INDEX["num_threads_per_block"]] * blocks
     times = np.where(rows.inside, f[:, INDEX["num_productions"]], threads) / lanes
     # Lines that are a power of two apart fall on few of a cache's sets.
-    kept = np.clip(WAYS * PERIOD / np.maximum(of("aligned"), 1), WAYS, NEAREST_BYTES / CACHE_LINE / 2)
+    capacity_lines = np.clip(WAYS * PERIOD / np.maximum(of("aligned"), 1), WAYS, NEAREST_BYTES / CACHE_LINE / 2)
     points = np.where(of("terms") > 1, np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1), 1)
     lines = np.minimum((of("far") - rows.shared_loads) * points * lanes, of("array_bytes") / CACHE_LINE)
-    missed = np.clip(lines / kept - 1, 0, np.where(of("aligned") < PERIOD, *MOST_MISSED))
+    missed = np.clip(lines / capacity_lines - 1, 0, np.where(of("aligned") < PERIOD, *MOST_MISSED))
     # Data-dependent or coinciding accesses touch no more lines than all rows of the block have.
     of_block = rows.level_rows[:, 0] + rows.level_bytes[:, 0] / CACHE_LINE
     lines = np.minimum(lines, np.where(rows.inside, np.inf, of_block))

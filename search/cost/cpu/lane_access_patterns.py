@@ -37,13 +37,13 @@ def iteration_distance(store: AccessGroup, load: AccessGroup, loop: str) -> int:
     steps = [dict(w.coefficients).get(loop, 0) for w, _ in rows if w is not None]
     if not any(steps) or any(w is not None and w.quotient > 1 for w, _ in rows):
         return 0
-    found = set()
+    distances = set()
     for written, read in product(store.offsets, load.offsets):
         k = next(k for k, step in enumerate(steps) if step)
         later = (written[k] - read[k]) // steps[k]
         if all(w - later * step == r for w, r, step in zip(written, read, steps, strict=True)):
-            found.add(later)
-    return min((n for n in found if n > 0), default=0)
+            distances.add(later)
+    return min((n for n in distances if n > 0), default=0)
 
 
 def index_values(group: AccessGroup, dim: str, rows: int) -> Ints:
@@ -56,8 +56,8 @@ def index_values(group: AccessGroup, dim: str, rows: int) -> Ints:
     """
     quotients = np.array([1 if row is None else row.quotient for row in group.rows], np.int64)
     shifts = np.array([0 if row is None else dict(row.coefficients).get(dim, 0) for row in group.rows], np.int64)
-    found: Ints = (np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]) // quotients
-    return found
+    indices: Ints = (np.array(group.offsets, np.int64) + shifts * np.arange(rows)[:, None, None]) // quotients
+    return indices
 
 
 def period(steps: Sequence[int | None], quotients: Sequence[Quotient]) -> int:
@@ -124,7 +124,7 @@ class LaneAccesses:
 
     def quotient(self, group: AccessGroup, moves: Moves, wild: set[tuple[str, int]]) -> Quotient | None:
         """Return the step and the quotient of lanes at quotients along one row; None for all other accesses."""
-        found = None
+        result = None
         for k, row in enumerate(group.rows):
             if row is None:
                 if (group.source, k) in wild:
@@ -132,8 +132,8 @@ class LaneAccesses:
             elif move := abs(index_step(row, moves)):
                 if move >= UNEVEN or row.quotient == 1 or not row.exact or k != self.fastest(group.source):
                     return None
-                found = move, row.quotient
-        return found
+                result = move, row.quotient
+        return result
 
     def distinct(self, group: AccessGroup, at: Quotient, phases: int) -> int:
         """Return the number of distinct elements of a row that ``phases`` lanes at quotients access."""

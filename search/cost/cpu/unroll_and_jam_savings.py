@@ -44,23 +44,23 @@ def saved_loads(
         return None
     called = model.tables.accesses.called_by(stage.func, stage.number, model.sketch.inlined)
     evaluated = works.evaluated(stage, lane)
-    found = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
+    savings = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
     for k, rows in enumerate(cpu_policy.JAM_FACTORS):
         elements = [_elements(g, dim, rows, works.fastest(g.source)) for g, _ in loads]
         left, streams = sum(map(len, elements)), sum(map(cpu_policy.stream_count, elements))
         if not cpu_policy.jam_pays(rows, operations=operations, loads=count, loads_left=left, streams=streams):
             continue
-        found[k] = 0
+        savings[k] = 0
         for p, (g, step) in zip(elements, loads, strict=True):
             less = len(g.offsets) - len(p) / rows
-            found[k, 0] += less * (step == 1)
-            found[k, 1] += less * (step == 1) * model.facts.itemsize(g) / LANE_BYTES
-            found[k, 2] += less * (step > 1)
+            savings[k, 0] += less * (step == 1)
+            savings[k, 1] += less * (step == 1) * model.facts.itemsize(g) / LANE_BYTES
+            savings[k, 2] += less * (step > 1)
         for g in called:
             less = len(g.offsets) - len(_elements(g, dim, rows, works.fastest(g.source))) / rows
-            found[k, 3] += less * evaluated[g.source].arithmetic
-            found[k, 4] += less * evaluated[g.source].divisions
-    return None if np.isnan(found).all() else found
+            savings[k, 3] += less * evaluated[g.source].arithmetic
+            savings[k, 4] += less * evaluated[g.source].divisions
+    return None if np.isnan(savings).all() else savings
 
 
 def _loads_near_lanes(

@@ -75,7 +75,7 @@ def step_lengths(stage: BoundStage) -> list[Mapping[str, int]]:
             if part < extent or k == 0:
                 outer = dict.fromkeys((d for d, _ in loops[:k]), 1)
                 choices.setdefault(part * inner, {**outer, name: part})
-    picked = {min(choices, key=lambda n: (abs(n - wanted), n)) for wanted in TERMS_OF_STEP} if choices else set()
+    picked = {min(choices, key=lambda n: (abs(n - terms), n)) for terms in TERMS_OF_STEP} if choices else set()
     lengths = [choices[n] for n in sorted(picked)]
     return [t for t in lengths if any(t.get(d, n) < n for d, n in loops)]
 

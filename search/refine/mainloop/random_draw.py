@@ -39,8 +39,8 @@ def with_steps(
         late: Returns whether the time for the best replacements has ended.
     """
     bound, target = evaluator.bound, evaluator.target
-    given = bound, target, evaluator.model, evaluator.settings, late
-    for improver in (MainloopSearch(*given), SlidingWindowSearch(*given)):
+    arguments = bound, target, evaluator.model, evaluator.settings, late
+    for improver in (MainloopSearch(*arguments), SlidingWindowSearch(*arguments)):
         best = _best(improver, schedules, rng)
         if best is not None:
             yield best

@@ -151,6 +151,6 @@ class NestedFusion:
     def _without_columns(self, sketch: KernelSketch, params: Ints, func: str) -> Ints:
         """Return tile sizes without those of one member."""
         layout = columns(self.bound, sketch)
-        kept = [params[: layout.root_serial.stop]]
-        kept += [params[where] for name, where in layout.members if name != func]
-        return np.concatenate(kept)
+        parts = [params[: layout.root_serial.stop]]
+        parts += [params[where] for name, where in layout.members if name != func]
+        return np.concatenate(parts)

@@ -168,8 +168,8 @@ class _Run:
         self.notes.append(f"{name} has the baseline's tile: {why}")
         func = self.bound.rewritten.funcs[group[0].func]
         baseline = root_kernels(self.bound.rewritten, func, self.target, set(partition.inlined))
-        wanted = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
-        return wanted, None
+        baseline_kernel = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
+        return baseline_kernel, None
 
     def _tilings(self, sketch: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
         """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
@@ -188,8 +188,8 @@ class _Run:
 
     def _nested(self, sketch: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:
         """Return the kernel of a group after nested fusion, with its sketch and tile sizes."""
-        nested, fewer, kept = NestedFusion(self.featurizer, self.target).run(sketch, params)
+        nested, fewer, at_block = NestedFusion(self.featurizer, self.target).run(sketch, params)
         self.counts.considered["nest"] += len(sketch.locations)
-        if kept:
-            self.counts.pruned["no legal place inside a thread"] += len(kept)
+        if at_block:
+            self.counts.pruned["no legal place inside a thread"] += len(at_block)
         return build_kernel(self.featurizer.model(nested), fewer), (nested, fewer)

@@ -103,10 +103,10 @@ def _one_shot_ranking(
     try:
         spills = SpillTable(bound, target)
         result = replace(result, ranked=with_repaired(result.ranked, spills, TOP))
-        kept = without_spills(result.ranked, spills, TOP).kept
+        unspilled = without_spills(result.ranked, spills, TOP).kept
     except CompileError:  # of all schedules: measuring reports it for each
-        kept = ()
-    ranked = [r for r in (*kept, *(r for r in result.ranked if r not in kept)) if np.isfinite(r.seconds)]
+        unspilled = ()
+    ranked = [r for r in (*unspilled, *(r for r in result.ranked if r not in unspilled)) if np.isfinite(r.seconds)]
     best = round(BEST_SHARE * settings.samples)
     rest = ranked[best:]
     step = max(len(rest) // max(settings.samples - best, 1), 1)
