@@ -163,10 +163,10 @@ class Body:
                 self._access(s.source, s.source_index, s.source_site, s.length, c, store=False, past_registers=True)
                 self._access(s.buffer, s.index, s.site, s.length, c, store=True, past_registers=True)
             case WarpReduce():
-                own = VarRef("", s.buffer.dtype)
+                element = VarRef("", s.buffer.dtype)
                 for _ in range(s.width.bit_length() - 1):
                     self._charge("shuffles", s.buffer.dtype.bits / 32, c)
-                    self._arithmetic(Op(s.op, (own, own), s.buffer.dtype), c)
+                    self._arithmetic(Op(s.op, (element, element), s.buffer.dtype), c)
             case StoreVector():
                 for v in s.values:
                     self._arithmetic(v, c, low=s.buffer.dtype.bits < 32)
@@ -293,8 +293,8 @@ class Body:
         size = buffer.dtype.bytes_
         shift = const * size % 32
         key = (ix.key(linear), buffer.memory, size, length, shift, id(c))
-        found = self._counted.get(key)
-        if found is None:
+        cached = self._counted.get(key)
+        if cached is None:
             address = lanes_of(self._eval.index(linear)) * size + shift
             any_active, lanes = c.active.any(axis=-1), c.active.sum(axis=-1)
             if buffer.memory is Memory.SHARED:
@@ -306,8 +306,8 @@ class Body:
                 zero = np.zeros(1, np.int64)
                 parts = [any_active, lanes, sectors, zero, zero, passes]
             summed = np.array([c.total(p) for p in parts])
-            found = self._counted[key] = (summed, c)  # keep the context alive, so that its id is not reused
-        return found[0]
+            cached = self._counted[key] = (summed, c)  # keep the context alive, so that its id is not reused
+        return cached[0]
 
 
 def _loop_depth(s: For) -> int:

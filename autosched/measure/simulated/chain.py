@@ -54,22 +54,22 @@ def phase_chains(body: Sequence[Stmt]) -> list[dict[str, float]]:
     """Return the chain of each phase of a kernel body, as fields of `work.Phase`."""
     phases = _Phases()
     phases.visit(body, 1)
-    found = phases.ended()
-    return [{"chain_cycles": t[1], "chain_global": t[2], "chain_shared": t[3]} for t in found]
+    chains = phases.ended()
+    return [{"chain_cycles": t[1], "chain_global": t[2], "chain_shared": t[3]} for t in chains]
 
 
 @dataclass
 class _Phases:
     """Chains from barrier to barrier; loops around thread nests are interpreted once, with a weight."""
 
-    found: list[_Time] = field(default_factory=lambda: [_START])
+    chains: list[_Time] = field(default_factory=lambda: [_START])
     walker: _Walker = field(default_factory=lambda: _Walker())
 
     def visit(self, body: Sequence[Stmt], times: float) -> None:
         for s in body:
             if isinstance(s, Barrier):
                 self._end(times)
-                self.found.append(_START)
+                self.chains.append(_START)
             elif isinstance(s, For) and s.role is LoopRole.MAINLOOP:
                 self._end(times)
                 self.visit(s.body, times * s.extent)
@@ -83,10 +83,10 @@ class _Phases:
 
     def ended(self) -> list[_Time]:
         self._end(1)
-        return self.found
+        return self.chains
 
     def _end(self, times: float) -> None:
-        self.found[-1] = _repeated(self.found[-1], self.walker.end, times)
+        self.chains[-1] = _repeated(self.chains[-1], self.walker.end, times)
         self.walker.next_phase()
 
 
@@ -170,10 +170,10 @@ class _Walker:
 
     def _shuffle(self, s: WarpReduce, start: _Time) -> None:
         """Add the steps of a butterfly reduction of an element."""
-        own = BufferRead(s.buffer, s.index, s.load_site)
+        element = BufferRead(s.buffer, s.index, s.load_site)
         other = VarRef("", s.buffer.dtype)
         step = self._value(Op(s.op, (other, other), s.buffer.dtype), _START)[0] + SHUFFLE_CYCLES
-        at = _after(self._value(own, start), (s.width.bit_length() - 1) * step)
+        at = _after(self._value(element, start), (s.width.bit_length() - 1) * step)
         self._store(s.buffer, s.index, at, start)
 
     def _loop(self, s: For, start: _Time) -> None:
@@ -241,10 +241,10 @@ class _Walker:
     def _read(self, v: BufferRead, start: _Time) -> _Time:
         if not v.buffer.in_registers:
             return _loaded(self._index(v.index, start), v.buffer.memory)
-        known = self.registers.get((v.buffer.name, ix.key(v.index)))
-        if known is None:
-            known = self.registers.get((v.buffer.name, ""), start)
-        return max(start, known)
+        ready = self.registers.get((v.buffer.name, ix.key(v.index)))
+        if ready is None:
+            ready = self.registers.get((v.buffer.name, ""), start)
+        return max(start, ready)
 
     def _index(self, e: ix.Index, start: _Time) -> _Time:
         """Return the ready time of an index: 0, unless it depends on data."""

@@ -79,10 +79,10 @@ class _Writer:
 def _with_roles(loop: For) -> For:
     """Return a loop with the unrolling of the compiler applied to it and its inner loops."""
     body = tuple(_with_roles(s) if isinstance(s, For) else s for s in loop.body)
-    found = replace(loop, body=body)
+    result = replace(loop, body=body)
     innermost = all(s.role is LoopRole.UNROLLED for s in walk(body) if isinstance(s, For))
     short = loop.role is LoopRole.SERIAL and innermost and loop.extent * _size(body) <= MOST_INSTRUCTIONS
-    return replace(found, role=LoopRole.UNROLLED) if short else found
+    return replace(result, role=LoopRole.UNROLLED) if short else result
 
 
 def _size(body: Sequence[Stmt]) -> int:

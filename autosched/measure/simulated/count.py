@@ -118,10 +118,10 @@ def _buffers(
     kernel: KernelIR, footprints: Sequence[tuple[Footprints, Rows]], load_sectors: Mapping[str, float]
 ) -> tuple[BufferWork, ...]:
     """Return the work on each array, from the middle block."""
-    found, rows = next((f, r) for f, r in footprints if (r.block == MIDDLE).any())
-    others = [f for f, _ in footprints if f is not found]
+    middle, rows = next((f, r) for f, r in footprints if (r.block == MIDDLE).any())
+    others = [f for f, _ in footprints if f is not middle]
     loops = len(kernel.grid_loops)
     return tuple(
-        found.buffer_work(b, rows, loops, load_sectors.get(b.name, 0.0), others)
+        middle.buffer_work(b, rows, loops, load_sectors.get(b.name, 0.0), others)
         for b in (*kernel.reads, *kernel.writes)
     )

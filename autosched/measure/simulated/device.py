@@ -142,21 +142,21 @@ class Device:
             raise InputError(
                 f"the simulated device is a GPU, and target {target.name!r} is none: choose one, e.g. h200"
             )
-        known = target.compute_capability
-        units = _UNITS[_nearest(known, tuple(_UNITS))]
+        capability = target.compute_capability
+        units = _UNITS[_nearest(capability, tuple(_UNITS))]
         sms = target.multiprocessors
         clock = target.peak_fp32_flops / (2 * units.fp32 * sms)
         warp = target.warp_size
         return cls(
             target=target, clock_hz=clock, fp32=units.fp32 / warp,
             fp64=target.peak_fp64_flops / (2 * sms * clock * warp), integer=units.integer / warp,
-            special=units.special / warp, latencies=_LATENCIES[_nearest(known, tuple(_LATENCIES))],
-            l1_bytes=_L1_KIB[_nearest(known, tuple(_L1_KIB))] * _KIB, unified=known >= (7, 0),
-            l2_bytes_per_cycle=_L2_BYTES_PER_SM.get(known, L2_BYTES_PER_SM) * sms,
+            special=units.special / warp, latencies=_LATENCIES[_nearest(capability, tuple(_LATENCIES))],
+            l1_bytes=_L1_KIB[_nearest(capability, tuple(_L1_KIB))] * _KIB, unified=capability >= (7, 0),
+            l2_bytes_per_cycle=_L2_BYTES_PER_SM.get(capability, L2_BYTES_PER_SM) * sms,
             dram_bytes_per_cycle=DRAM_EFFICIENCY * target.dram_bytes_per_s / clock,
         )  # fmt: skip
 
 
-def _nearest(capability: Capability, known: tuple[Capability, ...]) -> Capability:
+def _nearest(capability: Capability, listed: tuple[Capability, ...]) -> Capability:
     """Return the newest known capability that is not newer, or the oldest."""
-    return max((k for k in known if k <= capability), default=min(known))
+    return max((k for k in listed if k <= capability), default=min(listed))

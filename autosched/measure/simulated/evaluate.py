@@ -49,18 +49,18 @@ class Evaluator:
         self._indices: dict[str, ix.Index] = {}
         self._values: dict[str, Value] = {}
         self._vectors: dict[str, LetVector] = {}
-        self._known: dict[Any, Lanes] = {}
+        self._cache: dict[Any, Lanes] = {}
 
     def bind_loop(self, name: str, at: Lanes) -> None:
         """Bind a loop variable to its values, and drop cached results of earlier ones."""
         if name in self._loops or self._indices.pop(name, None) is not None:
-            self._known.clear()
+            self._cache.clear()
         self._loops[name] = at
 
     def bind_index(self, name: str, index: ix.Index) -> None:
         """Bind the name of an integer, and drop cached results of an earlier one."""
         if name in self._indices or self._loops.pop(name, None) is not None:
-            self._known.clear()
+            self._cache.clear()
         self._indices[name] = index
 
     def bind_value(self, name: str, value: Value) -> None:
@@ -75,29 +75,29 @@ class Evaluator:
         """Return an index."""
         if not isinstance(e, ix.Affine):
             return e
-        known = self._known.get(e.key)
-        if known is None:
-            known = e.const
+        value = self._cache.get(e.key)
+        if value is None:
+            value = e.const
             for t, c in e.terms:
-                known = known + c * self._term(t)
-            self._known[e.key] = known
-        return known
+                value = value + c * self._term(t)
+            self._cache[e.key] = value
+        return value
 
     def _term(self, t: ix.Term) -> Lanes:
         if isinstance(t, ix.LoopVar):
             if t.name in self._indices:
                 return self._named(t.name)
             return self._loops[t.name]
-        known = self._known.get(t.key)
-        if known is None:
-            known = self._known[t.key] = self._atom(t)
-        return known
+        value = self._cache.get(t.key)
+        if value is None:
+            value = self._cache[t.key] = self._atom(t)
+        return value
 
     def _named(self, name: str) -> Lanes:
-        known = self._known.get(("name", name))
-        if known is None:
-            known = self._known["name", name] = self.index(self._indices[name])
-        return known
+        value = self._cache.get(("name", name))
+        if value is None:
+            value = self._cache["name", name] = self.index(self._indices[name])
+        return value
 
     def _atom(self, t: ix.Atom) -> Lanes:
         args = [self.index(a) for a in t.args]
@@ -137,10 +137,10 @@ class Evaluator:
     def _ref(self, v: VarRef) -> Any:
         if v.name not in self._values:
             return np.asarray(self._scalars.get(v.name, 1)).astype(v.dtype.numpy)
-        known = self._known.get(("value", v.name))
-        if known is None:
-            known = self._known["value", v.name] = self.value(self._values[v.name])
-        return known
+        value = self._cache.get(("value", v.name))
+        if value is None:
+            value = self._cache["value", v.name] = self.value(self._values[v.name])
+        return value
 
 
 def _applied(v: Op, args: list[Any]) -> Any:
@@ -172,5 +172,5 @@ def _called(name: str, dtype: DType, args: list[Any]) -> Any:
 
 def lanes_of(value: Lanes) -> NDArray[np.int64]:
     """Return an index as an array with lanes on the last axis."""
-    found = np.asarray(value, np.int64)
-    return found.reshape(1, 1) if found.ndim == 0 else found
+    lanes = np.asarray(value, np.int64)
+    return lanes.reshape(1, 1) if lanes.ndim == 0 else lanes

@@ -104,8 +104,8 @@ class Footprints:
 
     def ends(self, name: str) -> list[tuple[int, int]]:
         """Return the first and last element of each access to a buffer."""
-        found = [a.ends() for side in (self.loads, self.stores) for a in side.get(name, {}).values()]
-        return [(lo, hi) for lo, hi in found if hi >= lo]
+        ends = [a.ends() for side in (self.loads, self.stores) for a in side.get(name, {}).values()]
+        return [(lo, hi) for lo, hi in ends if hi >= lo]
 
     def buffer_work(
         self, buffer: Buffer, rows: Rows, loops: int, load_sectors: float, others: Sequence[Footprints] = ()

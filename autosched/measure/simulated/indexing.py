@@ -88,10 +88,10 @@ class IndexCosts:
             if isinstance(t, ix.LoopVar):
                 if t.name in self._free:
                     continue
-                known = self._frames.get(t.name, self._root)
+                of_term = self._frames.get(t.name, self._root)
             else:
-                known = self._atom(t, here)
-            frame = known if known.depth > frame.depth else frame
+                of_term = self._atom(t, here)
+            frame = of_term if of_term.depth > frame.depth else frame
             count += 1.0 if c != 1 or parts else 0.0
             parts.append(f"{c}*{t.key}")
         if count:
@@ -104,8 +104,8 @@ class IndexCosts:
             return here
         frame = here if t.kind == "select" else self._root
         for a in t.args:
-            known = self.charge(a, here)
-            frame = known if known.depth > frame.depth else frame
+            of_argument = self.charge(a, here)
+            frame = of_argument if of_argument.depth > frame.depth else frame
             for inner in ix.terms_of(a):  # offsets of unrolled iterations do not fold into a clamp or a quotient
                 if isinstance(inner[0], ix.LoopVar) and inner[0].name in self._free:
                     loop = self._frames[inner[0].name]

@@ -37,7 +37,7 @@ class _Run:
     written: list[Stmt] = field(default_factory=list)
     registers: dict[tuple[str, int], Value] = field(default_factory=dict)
     names: dict[str, Value] = field(default_factory=dict)
-    known: dict[Any, VarRef] = field(default_factory=dict)
+    cache: dict[Any, VarRef] = field(default_factory=dict)
 
     def add(self, s: Stmt) -> None:
         match s:
@@ -66,10 +66,10 @@ class _Run:
             return value
         key = value_key(value)
         changes = any(isinstance(v, BufferRead) and v.buffer.name in self.stored for v in walk_values(value))
-        if changes or key not in self.known:
-            self.known[key] = VarRef(name, value.dtype)
+        if changes or key not in self.cache:
+            self.cache[key] = VarRef(name, value.dtype)
             self.written.append(Let(name, value))
-        return self.known[key]
+        return self.cache[key]
 
     def _forget(self, array: str) -> None:
         for key in [k for k in self.registers if k[0] == array]:

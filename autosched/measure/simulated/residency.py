@@ -26,13 +26,13 @@ def resident_blocks(target: Target, name: str, threads: int, registers: int, sha
     by_registers = target.registers_per_sm // SCHEDULERS // a_warp * SCHEDULERS // warps
     a_block = shared_bytes + target.reserved_shared_per_block
     by_shared = target.shared_per_sm // a_block if a_block else target.max_blocks_per_sm
-    found = min(
+    blocks = min(
         target.max_blocks_per_sm, target.max_warps_per_sm // warps, target.max_threads_per_sm // threads,
         by_registers, by_shared,
     )  # fmt: skip
-    if found < 1:
+    if blocks < 1:
         raise LaunchError(
             f"{name}: a block of {threads} threads with {registers} registers each and {shared_bytes} bytes of shared "
             f"memory does not fit a multiprocessor of {target.name}"
         )
-    return found
+    return blocks

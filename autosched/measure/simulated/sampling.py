@@ -112,18 +112,18 @@ def representative_rows(kernel: KernelIR, limits: Limits) -> Rows:
     middle = tuple((lo + hi + 1) // 2 for lo, hi in box)
     warps = -(-kernel.threads // WARP)
     few = _few_warps(warps, limits.warps)
-    found: list[tuple[Sequence[int], int, float, int]] = []
+    samples: list[tuple[Sequence[int], int, float, int]] = []
     for position, weight in _blocks(extents, box):
         if position == middle:
-            found += [(middle, w, weight, MIDDLE) for w in range(warps)]
+            samples += [(middle, w, weight, MIDDLE) for w in range(warps)]
         else:
-            found += [(position, w, weight * stands_for, OTHERS) for w, stands_for in few]
+            samples += [(position, w, weight * stands_for, OTHERS) for w, stands_for in few]
     for number, k in enumerate(reversed(range(len(extents))), start=1):
         if extents[k] > 1:
             neighbour = list(middle)
             neighbour[k] += -1 if middle[k] > 0 else 1
-            found += [(neighbour, w, 0.0, number) for w in range(warps)]
-    return _rows(kernel, found)
+            samples += [(neighbour, w, 0.0, number) for w in range(warps)]
+    return _rows(kernel, samples)
 
 
 def _blocks(extents: Sequence[int], box: Box) -> list[tuple[tuple[int, ...], float]]:
@@ -131,18 +131,18 @@ def _blocks(extents: Sequence[int], box: Box) -> list[tuple[tuple[int, ...], flo
     levels = [_levels(n, lo, hi) for n, (lo, hi) in zip(extents, box, strict=True)]
     middle = tuple((lo + hi + 1) // 2 for lo, hi in box)
     first, last = tuple(0 for _ in extents), tuple(n - 1 for n in extents)
-    found: dict[tuple[int, ...], float] = {middle: 0.0}
+    weights: dict[tuple[int, ...], float] = {middle: 0.0}
     corners = 0.0
     for combination in itertools.product(*levels):
         position = tuple(at for at, _ in combination)
         weight = math.prod(float(w) for _, w in combination)
         if sum(at != mid for at, mid in zip(position, middle, strict=True)) <= 1 or position in (first, last):
-            found[position] = found.get(position, 0.0) + weight
+            weights[position] = weights.get(position, 0.0) + weight
         else:
             corners += weight
     for end in (first, last):
-        found[end] = found.get(end, 0.0) + corners / 2
-    return [(p, w) for p, w in found.items() if w > 0 or p == middle]
+        weights[end] = weights.get(end, 0.0) + corners / 2
+    return [(p, w) for p, w in weights.items() if w > 0 or p == middle]
 
 
 def _levels(extent: int, lo: int, hi: int) -> list[tuple[int, int]]:
@@ -166,15 +166,15 @@ def _few_warps(warps: int, limit: int | None) -> list[tuple[int, float]]:
     return [(0, 1.0), *((w, share) for w in inner), (warps - 1, 1.0)]
 
 
-def _rows(kernel: KernelIR, found: Sequence[tuple[Sequence[int], int, float, int]]) -> Rows:
-    lane = np.array([w for _, w, _, _ in found], np.int64)[:, None] * WARP + np.arange(WARP)
+def _rows(kernel: KernelIR, samples: Sequence[tuple[Sequence[int], int, float, int]]) -> Rows:
+    lane = np.array([w for _, w, _, _ in samples], np.int64)[:, None] * WARP + np.arange(WARP)
     x, y, _ = kernel.block
     position: dict[str, Any] = {
-        name: np.array([p[k] for p, _, _, _ in found], np.int64)[:, None]
+        name: np.array([p[k] for p, _, _, _ in samples], np.int64)[:, None]
         for k, (name, _) in enumerate(kernel.grid_loops)
     }
-    position |= {name: np.full((len(found), 1), n // 2) for name, n in kernel.step_loops}  # one launch for all
+    position |= {name: np.full((len(samples), 1), n // 2) for name, n in kernel.step_loops}  # one launch for all
     return Rows(
         position=position, thread=(lane % x, lane // x % y, lane // (x * y)), active=lane < kernel.threads,
-        weight=np.array([w for _, _, w, _ in found]), block=np.array([b for _, _, _, b in found], np.int64),
+        weight=np.array([w for _, _, w, _ in samples]), block=np.array([b for _, _, _, b in samples], np.int64),
     )  # fmt: skip

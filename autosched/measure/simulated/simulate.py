@@ -110,8 +110,8 @@ def simulate(
     scratch = frozenset(slot.buffer.name for slot in program.workspace)
     l2 = L2State(device.l2_capacity, scratch, run_bytes=sum(map(kernel_bytes, works)))
     kernels = []
-    for work, found, ir in zip(works, resources, program.kernels, strict=True):
-        kernels.append(_simulated_kernel(work, found, device, l2, ir.launches))
+    for work, resource, ir in zip(works, resources, program.kernels, strict=True):
+        kernels.append(_simulated_kernel(work, resource, device, l2, ir.launches))
         l2.advance(work)
     noise = noise_of(bound, schedule, target, seed)
     seconds = tuple(k.time.seconds * noise for k in kernels)
@@ -137,13 +137,13 @@ def compiled_resources(printed: Sequence[CudaKernel], arch: str) -> list[KernelR
     Raises:
         CompileError: NVRTC is missing, or refuses the architecture or a kernel.
     """
-    found = []
+    resources = []
     compiled = compile_many([k.source for k in printed], arch, names=[k.name for k in printed], processes=1)
     for k, cubin in zip(printed, compiled, strict=True):
         if isinstance(cubin, CompileError):
             raise cubin
-        found.append(cubin.kernels[k.name])
-    return found
+        resources.append(cubin.kernels[k.name])
+    return resources
 
 
 def default_scalars(program: Program) -> dict[str, Any]:
@@ -159,12 +159,12 @@ def count_once(kernel: KernelIR, printed: CudaKernel, scalars: Mapping[str, Any]
     """
     named = sorted((name, float(value)) for name, value in scalars.items())
     key = hashlib.sha256(repr((printed.body, kernel.grid_loops, kernel.step_loops, named)).encode()).digest()
-    known = _COUNTED.get(key)
-    if known is None:
+    work = _COUNTED.get(key)
+    if work is None:
         if len(_COUNTED) >= MOST_COUNTED:
             _COUNTED.clear()
-        known = _COUNTED[key] = count_kernel(kernel, scalars)
-    return known
+        work = _COUNTED[key] = count_kernel(kernel, scalars)
+    return work
 
 
 def counted_kernels() -> int:

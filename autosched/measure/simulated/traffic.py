@@ -110,22 +110,22 @@ def traffic_of(work: KernelWork, resources: KernelResources, resident: int, devi
         l2: State of the second-level cache at its start.
     """
     local = local_requests(work, resources)
-    room = device.l1_bytes
+    capacity = device.l1_bytes
     if device.unified:
-        room = max(room - resident * (work.shared_bytes + device.target.reserved_shared_per_block), 0.0)
+        capacity = max(capacity - resident * (work.shared_bytes + device.target.reserved_shared_per_block), 0.0)
     in_use = resident * (sum(b.window_bytes for b in work.buffers) + resources.stack_bytes * work.threads)
-    kept = min(room / in_use, 1.0) if in_use else 1.0
+    hit_share = min(capacity / in_use, 1.0) if in_use else 1.0
     l2_read = dram_read = 0.0
     for b in work.buffers:
         asked = b.load_sectors * SECTOR_BYTES
         once = min(b.load_bytes, asked)
-        l2_read += once + (asked - once) * (1 - kept)
+        l2_read += once + (asked - once) * (1 - hit_share)
         different = read_bytes(b, work.grid)
         again = _with_misses(b, work, resident, device, l2.capacity) - _fresh_bytes(b, work.grid)
         dram_read += different * (1 - l2.share_kept(b.name)) + again
     asked = max(work.total("load_sectors") * SECTOR_BYTES, 1.0)
     dram_read = min(dram_read, l2_read * work.blocks)
-    spilled = local * LOCAL_REQUEST_BYTES * (1 - kept)
+    spilled = local * LOCAL_REQUEST_BYTES * (1 - hit_share)
     written = sum(written_bytes(b, work.blocks) * l2.share_written_back(b.name) for b in work.buffers)
     return Traffic(
         local_requests=local, l2_read_bytes=l2_read + spilled / 2,

@@ -16,9 +16,11 @@ VERSION_MARK = "@"
 EQUAL_TO: Mapping[str, frozenset[str]] = {
     "95f5009c": frozenset({"4ff5d312", "d089dd90", "e1d5d778"}),
     "f33b26ad": frozenset({"5dd3ed2f"}),
+    "eb815cb3": frozenset({"5dd3ed2f", "f33b26ad"}),
 }
 """Earlier versions with equal times, by the later version, for all kernels that both support: 4ff5d312 added async
-copies, e1d5d778 atomic operations, 95f5009c shuffles and sliding windows; f33b26ad has other names alone."""
+copies, e1d5d778 atomic operations, 95f5009c shuffles and sliding windows; f33b26ad and eb815cb3 have other names
+alone."""
 
 
 def simulated_source(target: Target) -> str:
@@ -51,11 +53,11 @@ def simulation_version(target: Target) -> str:
     Comments and docstrings do not count, nor does emitted code, which has a version of its own
     (`autosched.measure.compile.codegen_version`).
     """
-    found = hashlib.sha256(repr(target).encode())
+    digest = hashlib.sha256(repr(target).encode())
     sources = [f for f in files(__package__).iterdir() if f.name.endswith(".py") and f.name != "version.py"]
     for file in sorted(sources, key=lambda f: f.name):
-        found.update(f"{file.name}\n{_code(ast.parse(file.read_text(encoding='utf-8')))}\n".encode())
-    return found.hexdigest()[:8]
+        digest.update(f"{file.name}\n{_code(ast.parse(file.read_text(encoding='utf-8')))}\n".encode())
+    return digest.hexdigest()[:8]
 
 
 def _code(node: object) -> str:
