@@ -64,7 +64,7 @@ def test_pruning_before_costing_changes_no_verdict(name: str) -> None:
     assert 0 < len(costed) < len(pairs)
     assert all(found.reason for found, _ in pairs if math.isnan(found.cost))
     assert evaluator.counts.pruned == thorough.counts.pruned
-    assert [evaluator.known(*k) for k in wanted] == [whole for _, whole in pairs]  # computed on demand
+    assert [evaluator.verdict(*k) for k in wanted] == [whole for _, whole in pairs]  # computed on demand
     assert evaluator.counts.kernels == thorough.counts.kernels == len(wanted)
 
 
