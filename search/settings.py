@@ -52,8 +52,8 @@ class SearchSettings:
         atomics: Scatter updates for which atomic updates are tried, if ``rfactor`` is on (GPU only): ``none``;
             ``exact`` for those whose order makes no difference; ``all`` for floating-point sums as well, whose rounding
             then varies from run to run.
-        warp_reductions: Whether the lanes of a warp may share a reduction with few points
-            (`autosched.search.rewrites.warp_reductions`, GPU only).
+        warp_reductions: Whether the lanes of a warp may share a reduction with few points, and on a CPU the lanes of
+            vectors a reduction of neighbouring elements (`autosched.search.rewrites.warp_reductions`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.

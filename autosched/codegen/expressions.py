@@ -135,9 +135,9 @@ def value_text(v: Value) -> str:
             return v.name
         case BufferRead():
             access = f"LOAD({v.site}, {v.buffer.name}, {index_text(v.index)})"
-            return _loaded(access, v.dtype)
+            return loaded(access, v.dtype)
         case VectorElement():
-            return _loaded(f"{v.vector}.at[{v.number}]", v.dtype)
+            return loaded(f"{v.vector}.at[{v.number}]", v.dtype)
         case IndexValue():
             return _index_value(v)
         case CompareIndex():
@@ -148,7 +148,7 @@ def value_text(v: Value) -> str:
     raise CompileError(f"internal error: the printer does not support values of type {type(v).__name__}")
 
 
-def _loaded(element: str, d: DType) -> str:
+def loaded(element: str, d: DType) -> str:
     """Return the value of an array element."""
     if d == bool_:
         return f"({element} != 0)"

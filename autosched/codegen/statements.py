@@ -63,15 +63,15 @@ def simple_statement(s: Stmt) -> str | None:
             return f"REGISTER({storage_type(s.buffer.dtype)}, {s.buffer.name}, {s.buffer.count});"
         case Store() if s.combine:
             what = f"{_combined_type(s)}, {s.buffer.name}, {index_text(s.index)}"
-            return f"ATOMIC_{s.combine.upper()}({s.site}, {what}, {_stored(s.value, s.buffer.dtype)});"
+            return f"ATOMIC_{s.combine.upper()}({s.site}, {what}, {stored(s.value, s.buffer.dtype)});"
         case Store():
-            return f"STORE({s.site}, {s.buffer.name}, {index_text(s.index)}, {_stored(s.value, s.buffer.dtype)});"
+            return f"STORE({s.site}, {s.buffer.name}, {index_text(s.index)}, {stored(s.value, s.buffer.dtype)});"
         case LetVector():
             what = f"{storage_type(s.buffer.dtype)}, {s.length}, {s.buffer.name}, {index_text(s.index)}"
             return f"const auto {s.name} = LOAD_VECTOR({s.site}, {what});"
         case StoreVector():
             what = f"{storage_type(s.buffer.dtype)}, {len(s.values)}, {s.buffer.name}, {index_text(s.index)}"
-            values = ", ".join(_stored(v, s.buffer.dtype) for v in s.values)
+            values = ", ".join(stored(v, s.buffer.dtype) for v in s.values)
             return f"STORE_VECTOR({s.site}, {what}, {values});"
         case AsyncCopy():
             what = f"{storage_type(s.buffer.dtype)}, {s.length}, {s.buffer.name}, {s.source.name}"
@@ -88,7 +88,8 @@ def _combined_type(s: Store) -> str:
     return storage_type(uint32 if s.combine == "add" and s.buffer.dtype == int32 else s.buffer.dtype)
 
 
-def _stored(value: Value, dtype: DType) -> str:
+def stored(value: Value, dtype: DType) -> str:
+    """Return the element that a value is stored as."""
     text = value_text(value)
     return f"as_f32_to_f16({text})" if dtype == float16 else strip_parentheses(text)
 

@@ -316,10 +316,8 @@ class _Verifier:
                 f"the warp reduction of {s.buffer.name} over {w} lanes is in a nest of {where.lanes} lanes, and "
                 f"blockDim.x is {row}: the lanes must be a power of two up to {WARP} that divides blockDim.x"
             )
-        if not s.buffer.in_registers or s.op not in OPERATORS or s.buffer.dtype.bytes_ not in (4, 8):
-            self._fail(
-                f"a warp reduction by {s.op} of {s.buffer}, which is no register array of 4 or 8 bytes, or ordered"
-            )
+        if not s.buffer.in_registers or s.op not in OPERATORS:
+            self._fail(f"a warp reduction by {s.op} of {s.buffer}, which is no register array, or ordered")
         self._access(s.buffer, s.index, s.load_site)
         self._access(s.buffer, s.index, s.site)
 

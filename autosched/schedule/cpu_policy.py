@@ -38,6 +38,9 @@ MAX_STREAM_GAP = 16
 MAX_JAM_OPERATIONS = 400
 """Operations of jammed rows, at most; compilers take long for longer straight-line code."""
 
+MAX_REDUCTION_LANES = 32
+"""Lanes of a reduction, at most: two vectors of AVX-512 or four of AVX2, and the warp of a GPU."""
+
 MAX_PERIOD = MAX_VECTOR_STEP
 """Lanes of one unrolled period, at most: contiguous lanes are this many elements apart afterwards."""
 

@@ -1,7 +1,8 @@
-"""Warp reductions of updates with few points and many terms.
+"""Warp reductions of updates with few points and many terms, and reductions along the vectors of a CPU.
 
 In the rewritten pipeline the lanes of such an update are a loop (`autosched.analysis.rewrites.lane_loops`). A warp can
-then reduce a row at any compute location: at root, or in the blocks of its readers.
+then reduce a row at any compute location: at root, or in the blocks of its readers. On a CPU the lanes are vectors of
+partial results, for reductions that read neighbouring elements: lanes along the points would be a row apart.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.featurize.regions.grid import BlockGrid
+from autosched.schedule.cpu_policy import MAX_REDUCTION_LANES
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.legality.warp_reductions import SHUFFLED_BYTES
@@ -43,8 +45,9 @@ def warp_reduction_rewrites(rewrites: Sequence[BoundPipeline], target: Target) -
     Returns:
         The pipeline with warp reductions, and the last rewrite with warp reductions of its partial results.
     """
-    if target.kind != "cuda":
-        return []
+    if target.kind == "cpu":
+        loops = tuple(_vector_loops(rewrites[0]))
+        return [add_lane_loops(rewrites[0], loops)] if loops else []
     chosen = dict.fromkeys((id(rewrites[0]), id(rewrites[-1])))
     with_lanes = []
     for rewrite in (v for v in rewrites if id(v) in chosen):
@@ -107,17 +110,28 @@ def _lane_loops(bound: BoundPipeline, target: Target) -> Iterator[LaneLoop]:
     for func in bound.funcs.values():
         for stage in func.stages[1:]:
             points = prod(n for d, n in zip(func.dims, func.extents, strict=True) if d in {p.name for p in stage.loops})
-            if points < ENOUGH * threads and _is_candidate(bound, func, stage):
+            exchanged = all(d.bytes_ in SHUFFLED_BYTES for d in func.dtypes)
+            if points < ENOUGH * threads and exchanged and _is_candidate(bound, func, stage):
                 loop = max(stage.reductions, key=lambda d: (d.extent >= target.warp_size, stage.reductions.index(d)))
                 if loop.extent >= target.warp_size:
                     yield LaneLoop(func.name, stage.number, loop.name, target.warp_size)
 
 
+def _vector_loops(bound: BoundPipeline) -> Iterator[LaneLoop]:
+    """Yield a lane loop for each update whose terms, but not its points, are neighbours in memory."""
+    for func in bound.funcs.values():
+        for stage in func.stages[1:]:
+            if _is_candidate(bound, func, stage) and stage.reductions[-1].extent >= MAX_REDUCTION_LANES:
+                terms = stage.reductions[-1].name
+                moving = [f.loop_vars for f in stage.footprints if any(terms in names for names in f.loop_vars)]
+                if moving and all(terms in names[-1] or not names[-1] for names in moving):
+                    yield LaneLoop(func.name, stage.number, terms, MAX_REDUCTION_LANES)
+
+
 def _is_candidate(bound: BoundPipeline, func: BoundFunc, stage: BoundStage) -> bool:
-    """Whether an update is a long serial reduction that shuffles can combine."""
+    """Whether an update is a long serial reduction whose lanes can be combined."""
     long = prod(d.extent for d in stage.reductions) >= LEAST_TERMS
     serial = bool(stage.reductions) and not any(d.parallel for d in stage.reductions)
-    plain = not stage.combine and all(d.bytes_ in SHUFFLED_BYTES for d in func.dtypes)
-    if not (long and serial and plain and is_private_tile(func, stage)):
+    if not (long and serial and not stage.combine and is_private_tile(func, stage)):
         return False
     return accumulation_of(bound, StageId(func.name, stage.number)) is not None

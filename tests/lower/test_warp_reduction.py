@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.codegen.c import print_c
 from autosched.codegen.cuda import print_cuda
 from autosched.lang.dtypes import float32, int32
 from autosched.lang.functions import select
@@ -22,7 +25,7 @@ from tests.schedule.building import block, kernel, member, root, schedule, threa
 from tests.schedule.test_validate_warp_reductions import GOOD
 from tests.schedule.warp_reduction_cases import TYPED, at_root, in_block, inputs_of, rows_of, twice
 
-H200 = get_target("h200")
+H200, CPU = get_target("h200"), get_target("cpu")
 
 
 def check(bound: BoundPipeline, found: Schedule, *, tolerance: float = 0.0) -> str:
@@ -145,3 +148,29 @@ def test_backends_round_sums_of_random_schedules_identically(name: str) -> None:
         np.testing.assert_array_equal(in_c, emulated)
         np.testing.assert_allclose(in_c, expected, rtol=1e-4)
     assert shared >= 4
+
+
+@pytest.mark.parametrize("name", ["uint8", "int16", "float16", "int32", "float64"])
+@pytest.mark.parametrize("op", ["add", "max"])
+def test_random_lanes_on_a_processor(op: str, name: str) -> None:
+    """Rows of 61 and 96 terms: with a partial last iteration, which is peeled, and without one."""
+    for terms in (61, 96):
+        bound = rows_of((7, 3, terms), op, name)
+        inputs = inputs_of(bound)
+        expected = interpret(bound.pipeline, inputs)["f"]
+        reduced = 0
+        for seed in range(6):
+            found = sample_schedule(bound, CPU, np.random.default_rng(seed), lanes="all")
+            reduced += any(warp_lane_count(bound, t) > 1 for k in found.kernels for t in k.tilings())
+            np.testing.assert_array_equal(ScheduledPipeline(bound, found, CPU).compile("cpu")(inputs), expected)
+        assert reduced >= 2
+
+
+def test_the_last_iteration_of_partial_rows_is_peeled() -> None:
+    bound = rows_of((13, 100))
+    text = print_c(lower(bound, at_root(bound, "by=4 ty=4", "by=4 rr.k=4 tr.k=32 ty=4"))).text
+    assert "for (int r_k = 0; r_k < 3; r_k++)" in text
+    assert re.search(r"r_k_t < as_min_i32\(32, 4\)", text)
+    whole = rows_of((13, 96))
+    text = print_c(lower(whole, at_root(whole, "by=4 ty=4", "by=4 rr.k=3 tr.k=32 ty=4"))).text
+    assert text.count("for (int r_k = 0; r_k < 3; r_k++)") == text.count("int r_k = 0")

@@ -123,9 +123,14 @@ def test_illegal_warp_reductions_give_their_reason(name: str) -> None:
     assert any(message in r for r in violations(bound, found, H200)), violations(bound, found, H200)
 
 
-def test_processors_without_warps() -> None:
-    bound, found = GOOD["whole warps"]
-    assert any(
-        f"warp reduction of f.1: {CPU.name} has no warps; use reduction loops" in r
-        for r in violations(bound, found, CPU)
-    )
+@pytest.mark.parametrize("name", GOOD)
+def test_the_lanes_of_a_processor_follow_the_same_rules(name: str) -> None:
+    bound, found = GOOD[name]
+    assert violations(bound, found, CPU) == violations(bound, found, H200) == []
+
+
+def test_a_processor_exchanges_elements_of_any_size_between_at_most_32_lanes() -> None:
+    bound, found, _ = BAD["elements of two bytes"]
+    assert violations(bound, found, CPU) == []
+    wide = at_root(ROWS, "by=4 ty=4", "by=4 rr.k=2 tr.k=64 ty=4")
+    assert any("64 lanes, which must be a power of two in 2..32" in r for r in violations(ROWS, wide, CPU))

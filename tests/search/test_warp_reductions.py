@@ -36,6 +36,7 @@ from autosched.target import get_target
 from tests.schedule.warp_reduction_cases import rows
 
 H200, CPU = get_target("h200"), get_target("cpu")
+x = Var("x")
 SHARED = replace(GREEDY, warp_reductions=True)
 
 
@@ -68,9 +69,29 @@ def test_pipelines_without_warp_reductions(pipeline: Pipeline, shape: tuple[int,
     assert warp_reduction_rewrites([bind(pipeline, {pipeline.inputs[0].name: shape})], H200) == []
 
 
+def test_a_processor_reduces_rows_of_neighbours_along_its_vectors() -> None:
+    (rewrite,) = warp_reduction_rewrites([layer_norm(rows=100_000)], CPU)
+    assert rewrite.lane_loops == (LaneLoop("total", 1, "r.x", 32), LaneLoop("squares", 1, "r.x", 32))
+    assert [v.lane_loops for v in warp_reduction_rewrites([bind(rows("add", int16), {"a": (512, 512)})], CPU)] == [
+        (LaneLoop("f", 1, "r.k", 32),)
+    ]
+    a, f, r = Input("a", float32, 2), Func("f"), RDom("r", k=512)
+    f[x] = sum_over(a[r.k, x], over=r)  # neighbouring points are neighbours in memory
+    assert warp_reduction_rewrites([bind(Pipeline([f.over(x=(0, 512))]), {"a": (512, 512)})], CPU) == []
+
+
+@pytest.mark.parametrize("shape", [(64, 771), (300, 8192)])
+def test_the_default_strategy_sums_rows_along_vectors(shape: tuple[int, int]) -> None:
+    bound = bind(rows(), {"a": shape})
+    found = Beam().search(bound, CPU).ranked[0].schedule
+    assert lanes_in(bound, found) == {1, 32}
+    data = {"a": np.random.default_rng(0).random(shape, np.float32)}
+    result = ScheduledPipeline(bound, found, CPU).compile("cpu")(data)
+    np.testing.assert_allclose(result, data["a"].sum(axis=1, dtype=np.float64) + 3, rtol=1e-5)
+
+
 def test_warp_reductions_depend_on_target_and_settings() -> None:
     bound = layer_norm()
-    assert warp_reduction_rewrites([bound], CPU) == []
     assert any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings()))
     assert not any(v.lane_loops for v in fusion_rewrites(bound, H200, SearchSettings(warp_reductions=False)))
     assert fusion_rewrites(bound, H200, PAPER) == [bound]

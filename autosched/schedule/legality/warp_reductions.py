@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.schedule import cpu_policy
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import accumulation_of, lane_loops, warp_lane_count
 from autosched.schedule.plan import KernelPlan
@@ -15,6 +16,11 @@ from autosched.target import Target
 
 SHUFFLED_BYTES = (4, 8)
 """Bytes of the elements that shuffles exchange."""
+
+
+def most_lanes(target: Target) -> int:
+    """Return the most lanes of a reduction: those of a warp, or of the accumulators of a processor's core."""
+    return cpu_policy.MAX_REDUCTION_LANES if target.kind == "cpu" else target.warp_size
 
 
 def warp_reductions_are_associative(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
@@ -38,18 +44,16 @@ def _warp_reduction_error(bound: BoundPipeline, t: StageTiling, target: Target) 
     (loop, *others) = lane_loops(stage, t.loops)
     threads = [p for p in t.of_kind(LoopKind.THREAD) if p.extent > 1]
     points = math.prod(p.extent for p in t.of_kind(LoopKind.SERIAL))
-    w = loop.extent
-    if target.kind != "cuda":
-        return f"{target.name} has no warps; use reduction loops"
+    w, most = loop.extent, most_lanes(target)
     if others:
         return f"only one of {', '.join(p.dim for p in (loop, *others))} may be a lane loop"
-    if w & (w - 1) or not 2 <= w <= target.warp_size:
-        return f"lane loop {loop.dim} has {w} lanes, which must be a power of two in 2..{target.warp_size}"
+    if w & (w - 1) or not 2 <= w <= most:
+        return f"lane loop {loop.dim} has {w} lanes, which must be a power of two in 2..{most}"
     if threads[0] != loop:
         return f"lane loop {loop.dim} must be the first thread loop (threadIdx.x)"
     if accumulation_of(bound, t.stage) is None or not is_private_tile(func, stage):
         return "the stage must be an update f[p] = f[p] op value that accumulates in any order"
-    if any(d.bytes_ not in SHUFFLED_BYTES for d in func.dtypes):
+    if target.kind == "cuda" and any(d.bytes_ not in SHUFFLED_BYTES for d in func.dtypes):
         return f"shuffles need elements of 4 or 8 bytes, not {', '.join(d.name for d in func.dtypes)}"
     if not in_registers(points, len(func.dtypes)):
         limit = min(MAX_UNROLL, MAX_PROMOTED // len(func.dtypes))

@@ -80,7 +80,7 @@ def sample_schedule(
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
         varied: Whether to draw tile alignments, cache reads, materialised producers, mainloops and sliding windows.
-        lanes: Candidates for warp reductions, on devices with warps.
+        lanes: Candidates for warp reductions.
 
     Raises:
         ScheduleError: If no schedule of a Func is legal on the target, as for arrays that are far too large.
@@ -112,7 +112,7 @@ class _Sampler:
         self.rng = rng
         self.stats = stats
         self.varied = varied
-        self.lanes: Lanes = lanes if target.kind == "cuda" else "none"
+        self.lanes: Lanes = lanes
         self.drafts: list[_Draft] = []
         self.inlined: set[str] = set()
 

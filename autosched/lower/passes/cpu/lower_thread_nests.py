@@ -4,7 +4,8 @@ One pass over a kernel calls the rewrites of this folder loop by loop, in the or
 share one `Namer` and one set of bound indices:
 
     lane loop                  strip_mine, which includes make_lane_loop_innermost
-    loop around a lane loop    unroll_and_jam; split_scatter_loop if it gathers; keep_carried_values
+    loop around a lane loop    peel_last_iteration; unroll_and_jam; split_scatter_loop if it gathers;
+                               keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop
     serial loop                keep_carried_values
     statement                  BooleanIndices.hidden
@@ -46,6 +47,7 @@ from autosched.lower.passes.cpu.distribute_lane_loop import (
     make_lane_loop_innermost,
 )
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
+from autosched.lower.passes.cpu.peel_last_iteration import peel_last_iteration
 from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
@@ -139,6 +141,9 @@ class _NestLowering:
                     for part in ((loop,) if loop.few_points else split_at_clamps(loop))
                     for t in self._lane_loop(part)
                 )
+            case For() if peeled := peel_last_iteration(s):
+                first, last = peeled
+                return (*self._piece(first), LocalScope(self._pieces(last)))
             case For():
                 return self._loop_around_lanes(unroll_and_jam(s, self._namer) or s)
             case If() if any(isinstance(t, For) for t in s.then):
