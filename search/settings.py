@@ -54,6 +54,8 @@ class SearchSettings:
             then varies from run to run.
         warp_reductions: Whether the lanes of a warp may share a reduction with few points, and on a CPU the lanes of
             vectors a reduction of neighbouring elements (`autosched.search.rewrites.warp_reductions`).
+        windows: Whether reductions over neighbouring elements may be computed by doubling
+            (`autosched.search.rewrites.window_doubling`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.
@@ -94,6 +96,7 @@ class SearchSettings:
     rfactor: bool = True
     atomics: Atomics = "exact"
     warp_reductions: bool = True
+    windows: bool = True
     horizontal_fusion: bool = False
     mainloops: bool = True
     per_reduction_step: bool = True
@@ -142,6 +145,7 @@ PAPER = SearchSettings(
     rfactor=False,
     atomics="none",
     warp_reductions=False,
+    windows=False,
     mainloops=False,
     sliding_windows=False,
     baseline_tolerance=0.0,

@@ -226,6 +226,21 @@ class HorizontalFusion:
     funcs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class WindowDoubling:
+    """A reduction over a window, computed by doubling (`autosched.analysis.rewrites.window_doubling`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        stage: Number of the update.
+        loop: The reduction loop over the elements of the window.
+    """
+
+    func: str
+    stage: int
+    loop: str
+
+
 class LaneLoop(NamedTuple):
     """Terms of an update, distributed over neighbouring lanes (`autosched.analysis.rewrites.lane_loops`).
 
@@ -269,6 +284,8 @@ class BoundPipeline:
         specialised: Parameters whose value is built in.
         names: Unique names by ``id(Func or Input)``.
         keep: Funcs besides those of ``pipeline`` to which ``names`` refers.
+        windows: The windows by doubling (`autosched.analysis.rewrites.window_doubling`), in the order of application.
+        before_windows: The pipeline without windows by doubling and all later rewrites.
         rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
         before_rfactor: The pipeline without factored reductions and fused outputs.
         fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
@@ -291,6 +308,8 @@ class BoundPipeline:
     specialised: Mapping[str, Scalar]
     names: Mapping[int, str] = field(repr=False)
     keep: tuple[object, ...] = field(repr=False, default=())
+    windows: tuple[WindowDoubling, ...] = ()
+    before_windows: BoundPipeline | None = field(repr=False, compare=False, default=None)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fusions: tuple[HorizontalFusion, ...] = ()
@@ -304,9 +323,9 @@ class BoundPipeline:
 
     @property
     def root_pipeline(self) -> BoundPipeline:
-        """The user's pipeline, without factored reductions and fused outputs."""
+        """The user's pipeline, without its rewrites."""
         rewritten = self.rewritten
-        return rewritten if rewritten.before_rfactor is None else rewritten.before_rfactor
+        return rewritten.before_windows or rewritten.before_rfactor or rewritten
 
     @property
     def rewritten(self) -> BoundPipeline:
@@ -317,9 +336,9 @@ class BoundPipeline:
         return self if self.before_lane_loops is None else self.before_lane_loops
 
     @property
-    def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
+    def rewrites(self) -> tuple[WindowDoubling | RFactor | HorizontalFusion, ...]:
         """The rewrites of `root_pipeline` that kernels compute."""
-        return (*self.rfactors, *self.fusions)
+        return (*self.windows, *self.rfactors, *self.fusions)
 
     @cached_property
     def output_components(self) -> tuple[tuple[str, str, int], ...]:

@@ -75,8 +75,9 @@ class Job:
 
     @property
     def splits_reductions(self) -> bool:
-        """Whether the schedule has rfactors, which change the order of floating-point sums."""
-        return bool(json.loads(self.schedule).get("splits"))
+        """Whether the schedule has windows or rfactors, which change the order of floating-point sums."""
+        document = json.loads(self.schedule)
+        return bool(document.get("splits") or document.get("windows"))
 
     def read_schedule(self) -> Schedule:
         """Return the schedule as an object.

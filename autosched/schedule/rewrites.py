@@ -1,10 +1,11 @@
-"""The rewritten pipeline that a schedule's kernels compute: rfactors, then horizontal fusions."""
+"""The rewritten pipeline that a schedule's kernels compute: windows by doubling, rfactors, then horizontal fusions."""
 
 from __future__ import annotations
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
+from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.schedule.types import Schedule
 
 
@@ -14,16 +15,30 @@ def apply_rewrites(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
     Raises:
         ScheduleError: If a rewrite of the schedule is illegal.
     """
-    return fuse_outputs(apply_rfactors(bound, schedule.rfactors), schedule.fusions)
+    return fuse_outputs(reassociated_pipeline(bound, schedule), schedule.fusions)
+
+
+def reassociated_pipeline(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
+    """Return the pipeline with the windows and rfactors of a schedule, in whose order its sums are rounded.
+
+    Raises:
+        ScheduleError: If a rewrite of the schedule is illegal.
+    """
+    return apply_rfactors(double_windows(bound, schedule.windows), schedule.rfactors)
 
 
 def rewrite_error(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return why a rewrite of the schedule is illegal, empty if all are legal."""
+    for k, window in enumerate(schedule.windows):
+        problem = window_error(double_windows(bound, schedule.windows[:k]), window)
+        if problem:
+            return f"window {k}: {problem}"
+    windowed = double_windows(bound, schedule.windows)
     for k, rfactor in enumerate(schedule.rfactors):
-        problem = rfactor_error(apply_rfactors(bound, schedule.rfactors[:k]), rfactor)
+        problem = rfactor_error(apply_rfactors(windowed, schedule.rfactors[:k]), rfactor)
         if problem:
             return f"rfactor {k}: {problem}"
-    factored = apply_rfactors(bound, schedule.rfactors)
+    factored = apply_rfactors(windowed, schedule.rfactors)
     for k, fusion in enumerate(schedule.fusions):
         problem = fusion_error(fuse_outputs(factored, schedule.fusions[:k]), fusion)
         if problem:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, EnumMeta, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor, WindowDoubling
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.deprecation import renamed_attributes, renamed_fields, renamed_names, warn_renamed
 
@@ -311,18 +311,20 @@ class Kernel:
 class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
-    The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``rfactors`` are applied
-    first, then horizontal ``fusions``.
+    The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
+    are applied first, then ``rfactors``, then horizontal ``fusions``.
     """
 
     pipeline_hash: str
     kernels: tuple[Kernel, ...]
     rfactors: tuple[RFactor, ...] = ()
     fusions: tuple[HorizontalFusion, ...] = ()
+    windows: tuple[WindowDoubling, ...] = ()
 
     def __repr__(self) -> str:
         count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
         parts = [f"{count}: {' | '.join(k._text() for k in self.kernels)}"]
+        parts += [f"window by doubling {w.func}.{w.stage}" for w in self.windows]
         parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
         return f"<Schedule of {'; '.join(parts)}>"
@@ -330,12 +332,12 @@ class Schedule:
     @classmethod
     def for_pipeline(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
         """Return a schedule of a bound pipeline, with the rewrites that led to it."""
-        return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions)
+        return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions, bound.windows)
 
     @property
-    def rewrites(self) -> tuple[RFactor | HorizontalFusion, ...]:
+    def rewrites(self) -> tuple[WindowDoubling | RFactor | HorizontalFusion, ...]:
         """The rewrites of the pipeline, in the order of their application."""
-        return (*self.rfactors, *self.fusions)
+        return (*self.windows, *self.rfactors, *self.fusions)
 
     @property
     def materialised(self) -> frozenset[str]:

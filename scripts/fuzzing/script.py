@@ -31,16 +31,16 @@ import numpy as np
 from numpy import inf, nan
 
 from autosched.analysis.bind import bind
-from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.schedule.io.serialise import from_json"""
+from autosched.schedule.io.serialise import from_json
+from autosched.schedule.rewrites import reassociated_pipeline"""
 
 _JUDGE = """
 target = au.get_target("{target}")
 bound = bind(pipeline, shapes, params)
 {schedule}
-whole = apply_rfactors(bound, schedule.rfactors).pipeline if schedule.rfactors else pipeline
+whole = reassociated_pipeline(bound, schedule).pipeline if schedule.rfactors or schedule.windows else pipeline
 used = {{i.name: inputs[i.name] for i in whole.inputs}}
 expected = au.interpret(whole, used, {{p.name: params[p.name] for p in whole.params}})
 found = {{n: np.frombuffer(b"Z" * a.nbytes, a.dtype).reshape(a.shape).copy() for n, a in expected.items()}}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.apps.agreement import Comparison, comparison_for, has_one_result
 from autosched.apps.tolerance import Tolerance
 from autosched.lower.program import lower
@@ -18,6 +17,7 @@ from autosched.reference import interpret
 from autosched.runtime.backends import cpu, emulator
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.emulator import EmulatedExecutable
+from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.types import Schedule
 from fuzzing.program import Array, Built
 
@@ -93,8 +93,8 @@ def check_schedule(
         Disagreement: If the result differs.
         AutoschedError: If the code cannot be generated or compiled, or has undefined behaviour in CUDA.
     """
-    if schedule.rfactors:  # floating-point sums change with the order of terms
-        split = apply_rfactors(bound, schedule.rfactors).pipeline  # without inputs that only define extents
+    if schedule.rfactors or schedule.windows:  # floating-point sums change with the order of terms
+        split = reassociated_pipeline(bound, schedule).pipeline  # without inputs that only define extents
         inputs = {i.name: built.inputs[i.name] for i in split.inputs}
         expected = interpret(split, inputs, {p.name: built.params[p.name] for p in split.params})
     program = lower(bound, schedule, vectors=seed % SCALAR_EVERY != 0)

@@ -10,6 +10,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
+from autosched.search.rewrites.window_doubling import window_rewrites
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
@@ -20,13 +21,15 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
     Args:
         bound: The pipeline; one that is rewritten already has no further rewrites.
         target: The device.
-        settings: Whether rfactor, warp reductions and horizontal fusion are tried.
+        settings: Whether rfactor, warp reductions, windows by doubling and horizontal fusion are tried.
     """
     if bound.rewrites or bound.lane_loops:
         return [bound]
     rewrites = rfactor_rewrites(bound, target, atomics=settings.atomics) if settings.rfactor else [bound]
     if settings.warp_reductions:
         rewrites += warp_reduction_rewrites(rewrites, target)
+    if settings.windows:
+        rewrites += window_rewrites(bound)
     fusions = _fusions(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
     return [*rewrites, fuse_outputs(bound, fusions)] if fusions else rewrites
 

@@ -54,6 +54,7 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
         rfactor=False,
         atomics="none",
         warp_reductions=False,
+        windows=False,
         horizontal_fusion=False,
         mainloops=False,
         sliding_windows=False,

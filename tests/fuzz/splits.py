@@ -1,11 +1,12 @@
-"""Random rfactors."""
+"""Random rfactors and windows by doubling."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, RFactor, WindowDoubling
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
+from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.reassociation import SELECTIONS, shows_zero_signs
 from autosched.schedule.types import StageId
@@ -15,10 +16,13 @@ ATOMIC_SHARE = 0.5
 """Share of the splits of integers that are atomic, where devices can do so."""
 WHOLE_SHARE = 0.3
 """Share of these in which all iterations are of one piece."""
+WINDOW_SHARE = 0.7
+"""Share of the windows that are computed by doubling."""
 
 
 def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
-    """Return a pipeline with one or two reductions factored; itself if none can be."""
+    """Return a pipeline with some windows by doubling, then one or two reductions factored; itself if none can be."""
+    bound = _random_windows(bound, rng)
     for _ in range(int(rng.integers(1, MOST + 1))):
         stages = [s for f in bound.funcs.values() for s in f.stages[1:] if s.associative and _loops(s)]
         stages = [s for s in stages if not s.is_empty and s.func in _declared(bound)]
@@ -38,15 +42,25 @@ def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeli
     return bound
 
 
+def _random_windows(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
+    declared = _declared(bound)
+    stages = [s for name in bound.funcs if name in declared for s in bound.funcs[name].stages[1:]]
+    for window in [WindowDoubling(s.func, s.number, d.name) for s in stages for d in s.reductions]:
+        if not window_error(bound, window) and rng.random() < WINDOW_SHARE:
+            bound = double_windows(bound, (*bound.windows, window))
+    return bound
+
+
 def is_exact(bound: BoundPipeline, view: BoundPipeline) -> bool:
-    """Return whether factored reductions give the same values in any order: integers, minima and maxima.
+    """Return whether rewritten reductions give the same values in any order: integers, minima and maxima.
 
     Args:
         bound: The pipeline without rfactor.
-        view: The pipeline with rfactor.
+        view: The pipeline with windows by doubling and rfactor.
     """
-    return all(_rounds_nothing(bound, StageId(s.func, s.stage)) for s in view.rfactors) and not (
-        shows_zero_signs(bound.pipeline) and any(_has_floats(bound, s.func) for s in view.rfactors)
+    changed = (*view.windows, *view.rfactors)
+    return all(_rounds_nothing(bound, StageId(s.func, s.stage)) for s in changed) and not (
+        shows_zero_signs(bound.pipeline) and any(_has_floats(bound, s.func) for s in changed)
     )
 
 

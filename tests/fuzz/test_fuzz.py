@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.errors import BoundsError
 from autosched.lower.program import lower
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate
+from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.sampling.random_schedule import SampleStats, sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.strategies.compute_root import schedule_roots
@@ -130,8 +130,8 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
-        if schedule.rfactors != bound.rfactors:  # the search has applied rfactor
-            case = replace(case, pipeline=apply_rfactors(bound, schedule.rfactors).pipeline)
+        if schedule.rewrites != bound.rewrites:  # the search has applied rfactor
+            case = replace(case, pipeline=reassociated_pipeline(bound, schedule).pipeline)
             expected = reference_outputs(case)
         assert from_json(to_json(bound, schedule), bound) == schedule
         on_gpu = target.kind == "cuda"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.schedule.legality.validate import validate
+from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.types import Schedule
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.protocol import Beam, Strategy
@@ -52,8 +52,8 @@ def explore(name: str, numbers: range) -> int:
         for target in TARGETS:
             schedule = scheduler(name)(bound, target, np.random.default_rng(number))
             on_gpu = target.kind == "cuda"
-            if schedule.rfactors:  # floating-point sums round in another order
-                case = replace(case, pipeline=apply_rfactors(bound, schedule.rfactors).pipeline)
+            if schedule.rfactors or schedule.windows:  # floating-point sums round in another order
+                case = replace(case, pipeline=reassociated_pipeline(bound, schedule).pipeline)
                 expected = reference_outputs(case)
             program = check_schedule(case, bound, schedule, expected, seed=number, emulate=on_gpu)
             if on_gpu and number % COMPILE_EVERY == 0:

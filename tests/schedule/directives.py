@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, exp, float32, int32, uint8
+from autosched import max as larger
 from autosched import min as smaller
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor, WindowDoubling
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.rfactor import apply_rfactors
+from autosched.analysis.rewrites.window_doubling import double_windows
 from autosched.schedule.io.serialise import to_document
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate
@@ -254,6 +256,18 @@ def rfactor() -> Example:
     return Example(text(parts, first, last), {"splits": written(parts, first, last)["splits"]}, before)
 
 
+def window_doubling() -> Example:
+    img, f, r = Input("img", float32, 2), Func("f"), RDom("r", x=(0, 16))
+    f[y, x] = 0.0
+    f[y, x] = larger(f[y, x], img[y, x + r.x])
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"img": (64, 143)})
+    before = text(bound, kernel(bound, [root("f", TILE), root("f.1", f"{TILE} rr.x=16")]))
+    windowed = double_windows(bound, [WindowDoubling("f", 1, "r.x")])
+    tile = member(block("f", 2), "yx", f_w4="tx=44 ty=8")
+    found = kernel(windowed, [root("f", TILE), root("f.1", TILE)], [tile], ["f_w16"])
+    return Example(text(windowed, found), {"windows": written(windowed, found)["windows"]}, before)
+
+
 def histogram() -> BoundPipeline:
     """Return a histogram of bytes."""
     img, h, i = Input("img", uint8, 2), Func("h"), Var("i")
@@ -335,6 +349,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Double buffering": double_buffering,
     "Async copy": async_copy,
     "Sliding window": sliding_window,
+    "Window by doubling": window_doubling,
     "Rfactor": rfactor,
     "Atomic update": atomic,
     "Warp reduction": warp_reduction,

@@ -1,9 +1,9 @@
 """Rewrites of a bound pipeline into an equal one that offers other schedules.
 
 Rewrites are data (`rewrite`), applied by `autosched.analysis.rewrites.rewrite.apply`. One module each builds them:
-reduction factoring (`rfactor`), fusion of independent outputs (`horizontal_fusion`), copies of operands (`cache_read`),
-loops over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`). The first two use `rebuild`,
-which replaces reads and Funcs.
+windows by doubling (`window_doubling`), reduction factoring (`rfactor`), fusion of independent outputs
+(`horizontal_fusion`), copies of operands (`cache_read`), loops over the lanes of a warp (`lane_loops`) and one step of
+a mainloop (`mainloop_step`). The first three use `rebuild`, which replaces reads and Funcs.
 """
 
 from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rewrites
@@ -12,4 +12,5 @@ from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rew
     lane_loops,
     mainloop_step,
     rfactor,
+    window_doubling,
 )

@@ -105,6 +105,8 @@ def _build(fusion: HorizontalFusion, bound: BoundPipeline) -> BoundPipeline:
     unfused = bound.before_fusion or bound
     return replace(
         rebuilt.bound,
+        windows=unfused.windows,
+        before_windows=unfused.before_windows,
         before_rfactor=unfused.before_rfactor or unfused,
         rfactors=unfused.rfactors,
         before_fusion=unfused,

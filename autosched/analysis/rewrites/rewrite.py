@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor, WindowDoubling
 from autosched.analysis.pipeline_memo import pipeline_memo
 
 _MEMO = "_rewrites"
@@ -69,7 +69,9 @@ class ScanStep:
     """The first step of every scan over rows (`autosched.analysis.rewrites.mainloop_step`)."""
 
 
-Rewrite = RFactor | HorizontalFusion | CacheRead | LaneLoop | MainloopStep | SlidingWindowStep | ScanStep
+Rewrite = (
+    WindowDoubling | RFactor | HorizontalFusion | CacheRead | LaneLoop | MainloopStep | SlidingWindowStep | ScanStep
+)
 
 
 def apply(bound: BoundPipeline, rewrite: Rewrite) -> BoundPipeline:

@@ -42,13 +42,14 @@ def apply_rfactors(bound: BoundPipeline, rfactors: Sequence[RFactor]) -> BoundPi
     """Return the pipeline with factored reductions; the same factorings give the same object.
 
     Args:
-        bound: The pipeline. Its own rewrites are replaced.
+        bound: The pipeline. Its own rfactors and later rewrites are replaced.
         rfactors: The factorings, in the order of their application.
 
     Raises:
         ScheduleError: If a reduction cannot be factored, see `rfactor_error`.
     """
-    return reduce(apply, rfactors, bound.root_pipeline)
+    rewritten = bound.rewritten
+    return reduce(apply, rfactors, rewritten.before_rfactor or rewritten)
 
 
 def rfactor_error(bound: BoundPipeline, rfactor: RFactor) -> str:
@@ -118,7 +119,10 @@ def _build(rfactor: RFactor, bound: BoundPipeline) -> BoundPipeline:
     extents = {d.name: d.extent for d in bound.funcs[rfactor.func].stages[rfactor.stage].reductions}
     builder = _FactoredFunc(old, rfactor, accumulated, extents, {*bound.funcs, *bound.inputs})
     rebuilt = rebuild_pipeline(bound, {old: Replacement(builder.build())}).bound
-    return replace(rebuilt, before_rfactor=bound.root_pipeline, rfactors=(*bound.rfactors, rfactor))
+    return replace(
+        rebuilt, windows=bound.windows, before_windows=bound.before_windows,
+        before_rfactor=bound.before_rfactor or bound, rfactors=(*bound.rfactors, rfactor),
+    )  # fmt: skip
 
 
 class _FactoredFunc:

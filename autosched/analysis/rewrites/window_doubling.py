@@ -1,0 +1,230 @@
+"""Windows by recursive doubling with radix 4: a reduction over neighbours from windows of 4, 16, 64 elements.
+
+    f[x] = max(f[x], a[x + r])  over -3 <= r < 4  ->  f_w4[x] = max(a[x], a[x + 1], a[x + 2], a[x + 3])
+                                                      f[x] = max(f[x], f_w4[x - 3], f_w4[x])
+
+A window of n elements takes about 3 log4(n) operations at each point in place of n. The windows of the last step
+overlap where that changes nothing (minima, maxima, ``and``, ``or``). Other operators take as many windows of each
+length as the digits of n to base 4 say. No element outside of the window has an influence, as it has where a running
+sum subtracts elements: a NaN stays in its windows. The result is exact up to the rounding of floating-point sums, and an ordinary
+pipeline with more Funcs, made for the schedules that contain the rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from autosched.analysis.access.accumulation import Accumulation, accumulation
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, WindowDoubling
+from autosched.analysis.indices import index as ix
+from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
+from autosched.analysis.rewrites.rewrite import apply, build
+from autosched.errors import ScheduleError
+from autosched.lang.dtypes import int32
+from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Var, children
+from autosched.lang.func import Definition, Func
+from autosched.lang.rdom import substitute
+
+IDEMPOTENT = frozenset({"min", "max", "and", "or"})
+"""Operators for which windows may overlap."""
+RADIX = 4
+"""Windows that one step combines. With 2, twice as many Funcs would be stored for as many operations."""
+LONGEST_WINDOW = 1 << 16
+"""Most elements of a window."""
+
+
+def double_windows(bound: BoundPipeline, windows: Sequence[WindowDoubling]) -> BoundPipeline:
+    """Return the pipeline with windows by doubling; the same windows give the same object.
+
+    Args:
+        bound: The pipeline. Its own rewrites are replaced.
+        windows: The windows, in the order of their application.
+
+    Raises:
+        ScheduleError: If a reduction is no window, see `window_error`.
+    """
+    return reduce(apply, windows, bound.root_pipeline)
+
+
+def window_error(bound: BoundPipeline, window: WindowDoubling) -> str:
+    """Return the reason why a reduction cannot be computed by doubling; empty if it can."""
+    func = bound.funcs.get(window.func)
+    if func is None or not 0 < window.stage < len(func.stages):
+        return f"there is no update {window.stage} of {window.func!r}"
+    stage, name = func.stages[window.stage], f"update {window.stage} of {window.func!r}"
+    if stage.combine or _accumulated(bound, window) is None:
+        return f"{name} is not of the form f[p] = f[p] op value in any order"
+    if [d.name for d in stage.reductions if d.name == window.loop] != [window.loop]:
+        return f"{name} has no loop {window.loop!r}; it has {', '.join(d.name for d in stage.reductions)}"
+    if not 2 <= stage.loop(window.loop).extent <= LONGEST_WINDOW:
+        return (
+            f"loop {window.loop} of {window.func!r} has {stage.loop(window.loop).extent} iterations; a window has "
+            f"2 to {LONGEST_WINDOW}"
+        )
+    if [ix.key(i) for i in stage.store] != [ix.key(_unbounded(d)) for d in func.dims]:
+        return f"{name} does not write the point of its loops"
+    for loop in stage.reductions:
+        if moving_dim(stage, func.dims, loop.name) is None:
+            return f"loop {loop.name} of {window.func!r} does not move along a dimension of {window.func!r}"
+    return ""
+
+
+def moving_dim(stage: BoundStage, dims: Sequence[str], loop: str) -> str | None:
+    """Return the dimension along which the elements of a reduction loop are neighbours; None if there is none.
+
+    All loads of an iteration are those of iteration 0 at a point further along that dimension.
+    """
+    loads = [(load, name) for load, name in stage.loads if name != stage.func]
+    used = set(_names_outside_indices(stage.values, stage.func, stage.names))
+    indices = [stage.index_of(i) for load, _ in loads for i in load.indices]
+    if loop in used or any(t.kind == "select" for i in indices for t in ix.postorder(i)):
+        return None
+    read = {name for i in indices for name in ix.loop_vars(i)}
+    for dim in dims if loop in read else ():
+        if dim in used or dim not in read:
+            continue
+        back = {dim: ix.sub(_unbounded(dim), _unbounded(loop))}
+        if not any(loop in ix.loop_vars(ix.substitute(i, back)) for i in indices):
+            return dim
+    return None
+
+
+def _unbounded(name: str) -> ix.Index:
+    return ix.var(name, -ix.UNBOUNDED, ix.UNBOUNDED)
+
+
+def _names_outside_indices(values: Sequence[Expr], own: str, names: Mapping[int, str]) -> Iterator[str]:
+    """Yield the loop variables in values that are not in the indices of loads."""
+    stack, seen = list(values), set[int]()
+    while stack:
+        e = stack.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        if isinstance(e, Var | RVar):
+            yield e.name
+        elif not isinstance(e, Load):
+            stack += children(e)
+
+
+def _accumulated(bound: BoundPipeline, window: WindowDoubling) -> Accumulation | None:
+    if not bound.funcs[window.func].stages[window.stage].associative:
+        return None
+    func = bound.pipeline.func(window.func)
+    return accumulation(func, func.definitions[window.stage])
+
+
+@build.register
+def _build(window: WindowDoubling, bound: BoundPipeline) -> BoundPipeline:
+    problem = window_error(bound, window)
+    if problem:
+        raise ScheduleError(f"{problem}: remove this window, or make a new schedule")
+    accumulated = _accumulated(bound, window)
+    assert accumulated is not None
+    old = bound.pipeline.func(window.func)
+    new = _WindowedFunc(old, window, accumulated, bound).build({*bound.funcs, *bound.inputs})
+    rebuilt = rebuild_pipeline(bound, {old: Replacement(new)}).bound
+    return replace(rebuilt, before_windows=bound.root_pipeline, windows=(*bound.windows, window))
+
+
+class _WindowedFunc:
+    """Builds the Funcs of longer and longer windows, and the Func that combines the last ones.
+
+    Args:
+        func: The Func.
+        window: The window.
+        accumulated: Accumulation of its update.
+        bound: The pipeline.
+    """
+
+    def __init__(self, func: Func, window: WindowDoubling, accumulated: Accumulation, bound: BoundPipeline) -> None:
+        self._func, self._number, self._loop = func, window.stage, window.loop
+        self._accumulated = accumulated
+        self._definition = func.definitions[window.stage]
+        stage = bound.funcs[window.func].stages[window.stage]
+        loop = stage.loop(window.loop)
+        self._first, self._length = loop.lo, loop.extent
+        dims = {r.name: moving_dim(stage, func.dims, r.name) for r in self._definition.rvars}
+        self._axis = func.dims.index(dims[window.loop] or "")
+        self._others = {func.dims.index(dims[r.name] or ""): r for r in self._definition.rvars if r.name != window.loop}
+        self._windows: dict[int, Func] = {}
+        """The Funcs of windows by length; without one for 1, elements are values of the update."""
+        self._overlaps = all(op in IDEMPOTENT for op in accumulated.operators)
+
+    def build(self, taken: Collection[str]) -> Func:
+        """Return the Func that combines windows; its other stages are unchanged."""
+        names, f = {*taken}, self._func
+        if not all(isinstance(v, Load) for v in self._accumulated.values):  # computed once per element
+            self._windows[1] = self._new_func(1, names, self._elements_at(0, alone=True))
+        n = RADIX
+        while n <= self._length:
+            parts = [self._window_at(n // RADIX, f.vars, k * n // RADIX, alone=True) for k in range(RADIX)]
+            self._windows[n] = self._new_func(n, names, self._total(parts))
+            n *= RADIX
+        new = Func(f.name)
+        new.location, new._dtypes = f.location, f.dtypes
+        new.boundary, new.boundary_ranges = f.boundary, f.boundary_ranges
+        for number, d in enumerate(f.definitions):
+            update = number == self._number
+            new._definitions.append(self._update(new) if update else with_replaced_reads(d, {f: Replacement(new)}))
+        return new
+
+    def _new_func(self, length: int, names: set[str], values: Sequence[Expr]) -> Func:
+        f = Func(fresh_name(f"{self._func.name}_w{length}", names))
+        names.add(f.name)
+        f.location, f._dtypes = self._func.location, self._func.dtypes
+        f._definitions.append(Definition(self._func.vars, tuple(values), (), self._definition.location))
+        return f
+
+    def _elements_at(self, shift: int, *, alone: bool) -> tuple[Expr, ...]:
+        """Return the values of the element ``shift`` after a point; ``alone`` with the other loops at 0."""
+        table: dict[int, Expr] = {id(r): _integer(0) for r in self._definition.rvars if alone}
+        table |= {id(r): _integer(shift) for r in self._definition.rvars if r.name == self._loop}
+        return tuple(substitute(v, table) for v in self._accumulated.values)
+
+    def _window_at(self, length: int, point: Sequence[Expr], shift: int, *, alone: bool = False) -> tuple[Expr, ...]:
+        """Return the values of a window that begins ``shift`` elements after a point."""
+        if length not in self._windows:
+            return self._elements_at(shift, alone=alone)
+        moved = list(point)
+        if shift:
+            moved[self._axis] = moved[self._axis] + shift
+        return tuple(Load(self._windows[length], tuple(moved), d, k) for k, d in enumerate(self._func.dtypes))
+
+    def _total(self, parts: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+        """Return the combination of windows, from the first to the last."""
+        kinds = tuple(zip(self._accumulated.operators, self._func.dtypes, strict=True))
+
+        def both(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(Binary(op, v, w, d) for (op, d), v, w in zip(kinds, a, b, strict=True))
+
+        return reduce(both, parts)
+
+    def _update(self, new: Func) -> Definition:
+        """Return the update over the remaining loops that combines the windows of all elements."""
+        point: list[Expr] = list(self._func.vars)
+        for axis, r in self._others.items():
+            point[axis] = point[axis] + r
+        own = tuple(Load(new, self._func.vars, d, k) for k, d in enumerate(self._func.dtypes))
+        values = self._total([own, self._total([self._window_at(n, point, at) for n, at in self._parts()])])
+        return Definition(self._func.vars, values, tuple(self._others.values()), self._definition.location)
+
+    def _parts(self) -> list[tuple[int, int]]:
+        """Return the windows that cover all elements: the length of each, and its first element."""
+        end = self._first + self._length
+        longest = max((n for n in self._windows), default=1)
+        if self._overlaps:
+            starts = range(self._first, end - longest, longest)
+            return [(longest, start) for start in (*starts, end - longest)]
+        parts, start, n = [], self._first, longest
+        while start < end:
+            parts += [(n, at) for at in range(start, end - n + 1, n)]
+            start += (end - start) // n * n
+            n //= RADIX
+        return parts
+
+
+def _integer(value: int) -> Const:
+    return Const(value, int32, weak=True)

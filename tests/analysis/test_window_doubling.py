@@ -1,0 +1,202 @@
+"""Windows by recursive doubling: equal values for all operators and lengths, in all backends; NaNs stay in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from autosched import Expr, Func, Input, Pipeline, RDom, ScheduleError, Var, cast, interpret
+from autosched.analysis.bind import bind
+from autosched.analysis.bound_pipeline import BoundPipeline, RFactor, WindowDoubling
+from autosched.analysis.rewrites.rfactor import apply_rfactors
+from autosched.analysis.rewrites.window_doubling import double_windows, window_error
+from autosched.lang.dtypes import as_dtype, float32
+from autosched.lower.program import lower
+from autosched.schedule.io.serialise import from_json, to_json
+from autosched.schedule.io.text import schedule_text
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_schedule import sample_schedule
+from autosched.schedule.types import Schedule
+from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.rewrites.window_doubling import window_rewrites
+from autosched.search.strategies.protocol import Beam
+from autosched.target import get_target
+from tests.lower.run_backends import assert_backends_agree
+from tests.schedule.warp_reduction_cases import OPERATORS
+
+CPU, H200 = get_target("cpu"), get_target("h200")
+Arrays = dict[str, NDArray[Any]]
+y, x = Var("y"), Var("x")
+ALONG_X, ALONG_Y = WindowDoubling("f", 1, "r.x"), WindowDoubling("f", 1, "r.y")
+KINDS = [
+    *((op, d) for op in OPERATORS for d in ("uint8", "int16", "int32", "uint64")),
+    *((op, d) for op in ("min", "max") for d in ("float16", "float32", "float64")),
+]
+
+
+def row_window(
+    first: int = -3, length: int = 7, op: str = "max", dtype: str = "float32",
+    element: Callable[[Expr], Expr] = lambda e: e, width: int = 21,
+) -> BoundPipeline:  # fmt: skip
+    """Return a window along the rows of an image with repeated edges."""
+    kind = as_dtype(dtype)
+    a, f, r = Input("a", kind, 2), Func("f"), RDom("r", x=(first, first + length))
+    row = a.clamped()
+    f[y, x] = cast(kind, 1)
+    f[y, x] = cast(kind, OPERATORS[op](f[y, x], element(row[y, x + r.x])))
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, width))), {"a": (3, width)})
+
+
+def square_window(height: int, width: int, dtype: str = "int32", op: str = "add") -> BoundPipeline:
+    """Return a window over both dimensions of an image."""
+    kind = as_dtype(dtype)
+    a, f = Input("a", kind, 2), Func("f")
+    r = RDom("r", y=(0, height), x=(0, width))
+    f[y, x] = cast(kind, 0)
+    f[y, x] = cast(kind, OPERATORS[op](f[y, x], a[y + r.y, x + r.x]))
+    return bind(Pipeline(f.over(y=(0, 9), x=(0, 11))), {"a": (8 + height, 10 + width)})
+
+
+def data_of(bound: BoundPipeline) -> Arrays:
+    (a,) = bound.inputs.values()
+    values = np.random.default_rng(a.shape[1]).random(a.shape) * 200 - 100 * (a.dtype.kind != "u")
+    return {"a": values.astype(a.dtype.numpy)}
+
+
+@pytest.mark.parametrize(("op", "dtype"), KINDS)
+def test_all_operators_and_types(op: str, dtype: str) -> None:
+    bound = row_window(-5, 13, op, dtype)
+    inputs = data_of(bound)
+    windowed = double_windows(bound, [ALONG_X])
+    np.testing.assert_array_equal(interpret(windowed.pipeline, inputs)["f"], interpret(bound.pipeline, inputs)["f"])
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 6, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100])
+@pytest.mark.parametrize("op", ["min", "add"])
+def test_all_lengths(op: str, length: int) -> None:
+    for first in (-length, 0, 3):
+        bound = row_window(first, length, op, "int32")
+        inputs = data_of(bound)
+        expected = interpret(bound.pipeline, inputs)["f"]
+        np.testing.assert_array_equal(interpret(double_windows(bound, [ALONG_X]).pipeline, inputs)["f"], expected)
+
+
+@pytest.mark.parametrize("size", [(5, 7), (4, 16), (1, 9), (9, 1)])
+@pytest.mark.parametrize("op", ["add", "max", "xor"])
+def test_square_windows_in_either_order(op: str, size: tuple[int, int]) -> None:
+    bound = square_window(*size, op=op)
+    inputs = data_of(bound)
+    expected = interpret(bound.pipeline, inputs)["f"]
+    windows = [w for w, n in ((ALONG_X, size[1]), (ALONG_Y, size[0])) if n > 1]
+    for chosen in (windows, windows[::-1], windows[:1]):
+        np.testing.assert_array_equal(interpret(double_windows(bound, chosen).pipeline, inputs)["f"], expected)
+
+
+def test_elements_that_are_computed_are_computed_once() -> None:
+    bound = row_window(0, 16, "add", "float64", element=lambda e: e * e)
+    windowed = double_windows(bound, [ALONG_X])
+    assert [name for name in windowed.funcs if name.startswith("f_w")] == ["f_w1", "f_w4", "f_w16"]
+    inputs = data_of(bound)
+    np.testing.assert_allclose(
+        interpret(windowed.pipeline, inputs)["f"], interpret(bound.pipeline, inputs)["f"], rtol=1e-12
+    )
+
+
+def test_a_nan_stays_in_its_windows() -> None:
+    bound = row_window(0, 9, "add", "float32")
+    inputs = data_of(bound)
+    inputs["a"][1, 12] = np.nan
+    inputs["a"][2, 3] = np.inf
+    got = interpret(double_windows(bound, [ALONG_X]).pipeline, inputs)["f"]
+    expected = interpret(bound.pipeline, inputs)["f"]
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
+    assert np.isnan(got[1]).sum() == 9 and np.isfinite(got[1]).sum() == 12
+
+
+@pytest.mark.parametrize("target", [CPU, H200], ids=["cpu", "h200"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_schedules_agree_in_all_backends(target: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    op, dtype = KINDS[int(rng.integers(len(KINDS)))]
+    if seed % 2:
+        bound, windows = row_window(int(rng.integers(-9, 4)), int(rng.integers(2, 40)), op, dtype), [ALONG_X]
+    else:
+        size = int(rng.integers(2, 9)), int(rng.integers(2, 20))
+        bound, windows = square_window(*size, dtype, op), [ALONG_X, ALONG_Y]
+    windowed = double_windows(bound, windows)
+    for k in range(3):
+        schedule = sample_schedule(windowed, target, np.random.default_rng(k), varied=True)
+        assert schedule.windows == tuple(windows) and not violations(bound, schedule, target)
+        assert from_json(to_json(bound, schedule), bound) == schedule
+        assert_backends_agree(windowed, lower(bound, schedule), emulate=target.kind == "cuda")
+
+
+def test_windows_come_before_rfactors() -> None:
+    bound = square_window(300, 8)
+    windowed = double_windows(bound, [ALONG_X])
+    both = apply_rfactors(windowed, [RFactor("f", 1, (("r.y", 20),))])
+    assert both.rewrites == (ALONG_X, RFactor("f", 1, (("r.y", 20),)))
+    assert both.root_pipeline is bound and both.before_rfactor is windowed
+    schedule = sample_schedule(both, CPU, np.random.default_rng(1))
+    assert from_json(to_json(bound, schedule), bound) == schedule
+    inputs = data_of(bound)
+    expected = interpret(bound.pipeline, inputs)["f"]
+    np.testing.assert_array_equal(ScheduledPipeline(bound, schedule, CPU).compile("cpu")(inputs), expected)
+
+
+def weighted() -> BoundPipeline:
+    """Return a window whose elements have weights, and one along a reversed row."""
+    a, w, f, r = Input("a", float32, 2), Input("w", float32, 1), Func("f"), RDom("r", x=(0, 9))
+    f[y, x] = 0.0
+    f[y, x] += a[y, x + r.x] * w[r.x]
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 12), "w": (9,)})
+
+
+def strided() -> BoundPipeline:
+    a, f, r = Input("a", float32, 2), Func("f"), RDom("r", x=(0, 9))
+    f[y, x] = 0.0
+    f[y, x] += a[y, 2 * x + r.x]
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 15)})
+
+
+def positioned() -> BoundPipeline:
+    a, f, r = Input("a", float32, 2), Func("f"), RDom("r", x=(0, 9))
+    f[y, x] = 0.0
+    f[y, x] += a[y, x + r.x] * cast(float32, x)
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 12)})
+
+
+@pytest.mark.parametrize("case", [weighted, strided, positioned])
+def test_reductions_that_are_no_windows(case: Callable[[], BoundPipeline]) -> None:
+    bound = case()
+    assert window_error(bound, ALONG_X) == "loop r.x of 'f' does not move along a dimension of 'f'"
+    with pytest.raises(ScheduleError, match="remove this window, or make a new schedule"):
+        double_windows(bound, [ALONG_X])
+    assert window_rewrites(bound) == []
+
+
+def test_errors_name_the_loop() -> None:
+    bound = row_window()
+    assert window_error(bound, WindowDoubling("f", 1, "q.x")) == "update 1 of 'f' has no loop 'q.x'; it has r.x"
+    assert window_error(bound, WindowDoubling("f", 2, "r.x")) == "there is no update 2 of 'f'"
+    assert "has 1 iterations; a window has 2" in window_error(square_window(4, 1), ALONG_X)
+
+
+def test_short_windows_are_not_searched() -> None:
+    assert window_rewrites(row_window(length=6)) == []
+    (windowed,) = window_rewrites(square_window(7, 9))
+    assert windowed.windows == (ALONG_X, ALONG_Y)
+
+
+def test_the_search_chooses_long_windows() -> None:
+    bound = row_window(-15, 31, "min", "uint8", width=4096)
+    schedule: Schedule = Beam().search(bound, CPU).ranked[0].schedule
+    assert schedule.windows == (ALONG_X,) and "f_w16" in schedule_text(bound, schedule)
+    inputs = data_of(bound)
+    expected = interpret(bound.pipeline, inputs)["f"]
+    np.testing.assert_array_equal(ScheduledPipeline(bound, schedule, CPU).compile("cpu")(inputs), expected)
