@@ -6,8 +6,8 @@
 A window of n elements takes about 3 log4(n) operations at each point in place of n. The windows of the last step
 overlap where that changes nothing (minima, maxima, ``and``, ``or``). Other operators take as many windows of each
 length as the digits of n to base 4 say. No element outside of the window has an influence, as it has where a running
-sum subtracts elements: a NaN stays in its windows. The result is exact up to the rounding of floating-point sums, and an ordinary
-pipeline with more Funcs, made for the schedules that contain the rewrite.
+sum subtracts elements: a NaN stays in its windows. The result is exact up to the rounding of floating-point sums, and
+an ordinary pipeline with more Funcs, made for the schedules that contain the rewrite.
 """
 
 from __future__ import annotations
