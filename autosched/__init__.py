@@ -72,6 +72,7 @@ from autosched.lang.functions import (
     tanh,
     trunc,
 )
+from autosched.lang.median import median
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom, argmax, argmin, maximum, minimum, prod, sum
 from autosched.renamed_modules import MODULES, NAMES
@@ -169,6 +170,7 @@ __all__ = [
     "log",
     "max",
     "maximum",
+    "median",
     "min",
     "minimum",
     "pow",
