@@ -72,6 +72,7 @@ from autosched.lang.functions import (
     tanh,
     trunc,
 )
+from autosched.lang.idioms import cumsum, log_softmax, softmax, window_maximum, window_minimum, window_sum
 from autosched.lang.median import median
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom, argmax, argmin, maximum, minimum, prod, sum
@@ -150,6 +151,7 @@ __all__ = [
     "ceil",
     "clamp",
     "cos",
+    "cumsum",
     "exp",
     "float16",
     "float32",
@@ -168,6 +170,7 @@ __all__ = [
     "lerp",
     "load_schedule",
     "log",
+    "log_softmax",
     "max",
     "maximum",
     "median",
@@ -180,6 +183,7 @@ __all__ = [
     "schedule",
     "select",
     "sin",
+    "softmax",
     "sqrt",
     "sum",
     "tan",
@@ -191,6 +195,9 @@ __all__ = [
     "uint32",
     "uint64",
     "undef",
+    "window_maximum",
+    "window_minimum",
+    "window_sum",
 ]
 
 

@@ -74,7 +74,8 @@ class RDom:
         return f"RDom({self.name!r}, {inside})"
 
 
-def _identity(kind: str, dtype: DType) -> Const:
+def reduction_identity(kind: str, dtype: DType) -> Const:
+    """Return the value of a reduction (``sum``, ``prod``, ``min`` or ``max``) over nothing."""
     if kind in ("sum", "prod"):
         return typed_const(1 if kind == "prod" else 0, dtype)
     low: float = float("-inf") if dtype.is_float else dtype.min_value
@@ -82,7 +83,8 @@ def _identity(kind: str, dtype: DType) -> Const:
     return typed_const(low if kind == "max" else high, dtype)
 
 
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+OPERATOR_OF = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+"""Operator of each reduction."""
 
 
 def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) -> Expr:
@@ -93,8 +95,8 @@ def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) 
         return _unrolled(kind, value, over)
     f = Func(name or kind)
     value, at, where = _as_function(value, over)
-    f[at] = _identity(kind, value.dtype)
-    f.update(at, binary(_COMBINE[kind], f[at], value), over=over.vars)
+    f[at] = reduction_identity(kind, value.dtype)
+    f.update(at, binary(OPERATOR_OF[kind], f[at], value), over=over.vars)
     result: Expr = f[where]
     return result
 
@@ -124,7 +126,7 @@ def _as_function(value: Expr, over: RDom) -> tuple[Expr, Any, Any]:
 def _unrolled(kind: str, value: Expr, over: RDom) -> Expr:
     points = list(itertools.product(*(_constant_range(v) for v in over.vars)))
     if not points:
-        return _identity(kind, value.dtype)
+        return reduction_identity(kind, value.dtype)
     if len(points) > MAX_UNROLLED_POINTS:
         raise DSLError(
             f"{kind} over {len(points)} points cannot be unrolled (up to {MAX_UNROLLED_POINTS} can)",
@@ -137,7 +139,7 @@ def _unrolled(kind: str, value: Expr, over: RDom) -> Expr:
     ]
     result = terms[0]
     for t in terms[1:]:
-        result = binary(_COMBINE[kind], result, t)
+        result = binary(OPERATOR_OF[kind], result, t)
     return result
 
 
@@ -193,7 +195,7 @@ def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[E
     f = Func(name or f"arg{kind}")
     value, at, where = _as_function(value, over)
     first = tuple(to_strong_type(v.lower, int32) for v in over.vars)
-    f[at] = (*first, _identity(kind, value.dtype))
+    f[at] = (*first, reduction_identity(kind, value.dtype))
     current = f[at]
     better = _is_better(kind, value, current[-1])
     here = tuple(with_default_type(v) for v in over.vars)
