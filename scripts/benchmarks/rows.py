@@ -1,0 +1,256 @@
+"""Reductions of rows and columns, softmax, scans and windows on a CPU, and their predictions for an H200.
+
+    OMP_NUM_THREADS=1 python scripts/bench_rows.py [--only softmax,median] [--seconds 2]
+    python scripts/bench_rows.py --target h200 [--only softmax]
+
+On a CPU: milliseconds of default schedules and of a library's function, median of interleaved calls in one process, and
+the ratio of the medians. For an H200: kernels, microseconds by the analytical model and on the simulated device, and
+the time that the bytes of inputs and outputs take at the memory's rate. Results are checked against the library's.
+OpenCV's rows appear where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from statistics import median as median_of
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import autosched
+from autosched import Func, Input, Pipeline, RDom, Var, float32, int32, uint8
+from autosched.analysis.bind import bind
+from autosched.errors import CompileError
+from autosched.lang.dtypes import as_dtype
+from autosched.lang.idioms import cumsum, softmax, window_maximum, window_minimum, window_sum
+from autosched.lang.median import median
+from autosched.measure.simulated.simulate import simulate
+from autosched.target import get_target
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+RNG = np.random.default_rng(0)
+MOST_CALLS, LEAST_CALLS = 60, 5
+
+
+@dataclass(frozen=True)
+class RowCase:
+    """A pipeline with its inputs, and a library's function of the same results.
+
+    Attributes:
+        name: Name in tables.
+        pipeline: The pipeline.
+        inputs: Returns its inputs.
+        library: The library's name.
+        call: The library's function.
+        tolerance: Largest difference of the results, relative to the largest value.
+    """
+
+    name: str
+    pipeline: Pipeline
+    inputs: Callable[[], Arrays]
+    library: str
+    call: Callable[[], Any]
+    tolerance: float = 1e-5
+
+
+def reductions() -> Iterator[RowCase]:
+    """Yield sums, means and maxima along rows and columns."""
+    y, x = Var("y"), Var("x")
+    for shape in ((4096, 1024), (1024, 50_257), (1, 10_000_000), (10_000_000, 4)):
+        for dtype in ("float32", "uint8"):
+            for kind in ("sum", "mean", "max"):
+                for axis in (1, 0):
+                    image, f = Input("a", as_dtype(dtype), 2), Func("f")
+                    r = RDom("r", k=image.shape[axis])
+                    at, point = ((y, r.k), y) if axis else ((r.k, x), x)
+                    e = image[at]
+                    if kind == "max":
+                        f[point] = autosched.maximum(e, over=r)
+                    else:
+                        total = autosched.sum(e if dtype == "float32" else autosched.cast(int32, e), over=r)
+                        n = shape[axis]
+                        f[point] = total if kind == "sum" else autosched.cast(float32, total) / n
+                    pipeline = Pipeline(f.over(**{str(point.name): (0, shape[1 - axis])}), name=kind)
+                    along = "rows" if axis else "columns"
+                    yield RowCase(
+                        f"{kind} of {along} {shape[0]} x {shape[1]} {dtype}", pipeline,
+                        partial(_numbers_as_input, shape, dtype), "NumPy",
+                        partial(_numpy_reduction, shape, dtype, kind, axis),
+                    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _numbers(shape: tuple[int, int], dtype: str) -> np.ndarray[Any, Any]:
+    return (RNG.random(shape, np.float32) * 255).astype(dtype)
+
+
+def _numbers_as_input(shape: tuple[int, int], dtype: str) -> Arrays:
+    return {"a": _numbers(shape, dtype)}
+
+
+def _numpy_reduction(shape: tuple[int, int], dtype: str, kind: str, axis: int) -> Any:
+    a = _numbers(shape, dtype)
+    if kind == "max":
+        return a.max(axis=axis)
+    total = np.float32 if dtype == "float32" or kind == "mean" else np.int32
+    return getattr(a, kind)(axis=axis, dtype=total)
+
+
+def normalisations() -> Iterator[RowCase]:
+    """Yield softmax and layer norm with softmax, beside PyTorch."""
+    import torch
+    from torch.nn import functional
+
+    for shape in ((65_536, 64), (4095, 771), (512, 8192)):
+        scores = Input("x", float32, 2)
+        x = RNG.standard_normal(shape, np.float32)
+        tensor = torch.from_numpy(x)
+        pipeline = Pipeline(softmax(scores, x=(0, shape[1])).over(y=(0, shape[0]), x=(0, shape[1])), name="softmax")
+        yield RowCase(
+            f"softmax {shape[0]} x {shape[1]}", pipeline, lambda x=x: {"x": x}, "PyTorch",
+            lambda t=tensor: functional.softmax(t, -1).numpy(),
+        )  # fmt: skip
+    n, c = Var("n"), Var("c")
+    data, gamma, beta = Input("x", float32, 2), Input("gamma", float32, 1), Input("beta", float32, 1)
+    rows, columns = 4095, 771
+    r, norm = RDom("r", c=columns), Func("norm")
+    mean, var = Func("mean"), Func("var")
+    mean[n] = autosched.sum(data[n, r.c], over=r) / columns
+    deviation = data[n, r.c] - mean[n]
+    var[n] = autosched.sum(deviation * deviation, over=r) / columns
+    norm[n, c] = (data[n, c] - mean[n]) / autosched.sqrt(var[n] + 1e-5) * gamma[c] + beta[c]
+    x = RNG.standard_normal((rows, columns), np.float32) * 3 + 1
+    g, b = RNG.random(columns, np.float32), RNG.random(columns, np.float32)
+    tensors = [torch.from_numpy(a) for a in (x, g, b)]
+    yield RowCase(
+        f"layer norm + softmax {rows} x {columns}",
+        Pipeline(softmax(norm, c=(0, columns)).over(n=(0, rows), c=(0, columns)), name="norm_softmax"),
+        lambda: {"x": x, "gamma": g, "beta": b}, "PyTorch",
+        lambda: functional.softmax(functional.layer_norm(tensors[0], (columns,), *tensors[1:]), -1).numpy(),
+    )  # fmt: skip
+
+
+def images() -> Iterator[RowCase]:
+    """Yield cumulative sums beside NumPy, and windows beside OpenCV."""
+    bytes_ = RNG.integers(0, 256, (1083, 1439)).astype(np.uint8)
+    h, w = bytes_.shape
+    box = {"y": (0, h), "x": (0, w)}
+    image = Input("image", uint8, 2)
+    table = Pipeline(cumsum(image, dtype=int32, **box).over(**box), name="table")
+    yield RowCase(
+        "summed-area table 1083 x 1439 uint8", table, lambda: {"image": bytes_}, "NumPy",
+        lambda: bytes_.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32),
+    )  # fmt: skip
+    try:
+        import cv2
+    except ImportError:
+        return
+    edge, floats = image.clamped(), bytes_.astype(np.float32)
+    for n in (3, 5):
+        yield RowCase(
+            f"median {n} x {n} of 1083 x 1439 uint8", Pipeline(median(edge, y=n, x=n).over(**box), name="median"),
+            lambda: {"image": bytes_}, "OpenCV", lambda n=n: cv2.medianBlur(bytes_, n),
+        )  # fmt: skip
+    for n in (3, 7, 15, 31, 63, 127, 255):
+        opened = window_maximum(window_minimum(edge, y=n, x=n).clamped(**box), y=n, x=n, name="opened")
+        yield RowCase(
+            f"opening {n} x {n} of 1083 x 1439 uint8", Pipeline(opened.over(**box), name="opening"),
+            lambda: {"image": bytes_}, "OpenCV",
+            lambda n=n: cv2.morphologyEx(
+                bytes_, cv2.MORPH_OPEN, np.ones((n, n), np.uint8), borderType=cv2.BORDER_REPLICATE
+            ),
+        )  # fmt: skip
+    source = Input("image", float32, 2).clamped()
+    for n in (15, 63):
+        total, mean = window_sum(source, y=n, x=n), Func("mean")
+        y, x = Var("y"), Var("x")
+        mean[y, x] = total[y, x] * (1 / (n * n))
+        yield RowCase(
+            f"box {n} x {n} of 1083 x 1439 float32", Pipeline(mean.over(**box), name="box"),
+            lambda: {"image": floats}, "OpenCV",
+            lambda n=n: cv2.blur(floats, (n, n), borderType=cv2.BORDER_REPLICATE),
+        )  # fmt: skip
+
+
+def cases() -> Iterator[RowCase]:
+    """Yield all cases."""
+    yield from reductions()
+    yield from normalisations()
+    yield from images()
+
+
+def time_on_cpu(case: RowCase, seconds: float) -> tuple[float, float, float, float]:
+    """Return the seconds of the search, the median seconds of our calls and the library's, and the relative error."""
+    inputs = case.inputs()
+    started = time.perf_counter()
+    scheduled = autosched.schedule(case.pipeline, inputs=inputs, target="cpu", reuse=False)
+    search = time.perf_counter() - started
+    kernel = scheduled.compile("cpu")
+    calls: dict[str, Callable[[], Any]] = {"ours": lambda: kernel(inputs), "library": case.call}
+    ours, expected = (np.asarray(call(), np.float64) for call in calls.values())
+    error = float(np.abs(ours - expected).max() / max(np.abs(expected).max(), 1e-30))
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.perf_counter() + seconds
+    while len(times["ours"]) < LEAST_CALLS or (time.perf_counter() < end and len(times["ours"]) < MOST_CALLS):
+        for name, call in calls.items():
+            started = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - started)
+    return search, median_of(times["ours"]), median_of(times["library"]), error
+
+
+def on_cpu(chosen: list[RowCase], seconds: float) -> Table:
+    """Return the table of times on this machine."""
+    table = Table("case", "search s", "ours ms", "library ms", "library", "ours / library", "result")
+    for case in chosen:
+        search, ours, library, error = time_on_cpu(case, seconds)
+        result = "right" if error <= case.tolerance else f"off by {error:.2g}"
+        table.add_row(
+            case.name, f"{search:.1f}", f"{1e3 * ours:.3f}", f"{1e3 * library:.3f}", case.library,
+            f"{ours / library:.2f}", result,
+        )  # fmt: skip
+    return table
+
+
+def on_gpu(chosen: list[RowCase]) -> Table:
+    """Return the table of predictions for an H200."""
+    target = get_target("h200")
+    table = Table("case", "kernels", "predicted us", "simulated us", "bytes us", "predicted / bytes")
+    for case in chosen:
+        inputs = case.inputs()
+        scheduled = autosched.schedule(case.pipeline, inputs=inputs, target=target, cost="analytical", reuse=False)
+        bound = bind(case.pipeline, {name: a.shape for name, a in inputs.items()})
+        count = sum(a.nbytes for a in inputs.values())
+        count += sum(
+            int(np.prod(f.extents)) * f.dtypes[k].bytes_
+            for f, k in ((bound.funcs[func], k) for _, func, k in bound.output_components)
+        )
+        least = count / target.dram_bytes_per_s
+        predicted = scheduled.provenance.predicted_s if scheduled.provenance else None
+        try:
+            simulated = f"{1e6 * simulate(bound, scheduled.schedule, target).seconds:.1f}"
+        except CompileError:
+            simulated = "no NVRTC"
+        table.add_row(
+            case.name, str(len(scheduled.schedule.kernels)), f"{1e6 * (predicted or 0):.1f}", simulated,
+            f"{1e6 * least:.1f}", f"{(predicted or 0) / least:.1f}",
+        )  # fmt: skip
+    return table
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", choices=("cpu", "h200"), default="cpu")
+    parser.add_argument("--only", default="", help="words of the cases' names, separated by commas")
+    parser.add_argument("--seconds", type=float, default=2, help="time of each case's calls")
+    args = parser.parse_args()
+    words = [word for word in args.only.split(",") if word]
+    chosen = [case for case in cases() if not words or any(word in case.name for word in words)]
+    Console(width=160).print(on_cpu(chosen, args.seconds) if args.target == "cpu" else on_gpu(chosen))
