@@ -58,6 +58,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.ir_queries import conjuncts
 from autosched.lower.verify_shared_memory import SharedUse, check_shared_memory, other_buffer, rotated
+from autosched.schedule.cpu_policy import MAX_REDUCTION_LANES
 from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
@@ -67,7 +68,7 @@ MAX_POINTS = 1 << 16
 """Points at which the index of a register array is evaluated, at most."""
 COPY_BYTES = (4, 8, 16)
 """Sizes in bytes of one async copy (``cp.async``)."""
-WARP = 32
+MAX_LANES = MAX_REDUCTION_LANES
 
 
 def verify(kernel: KernelIR) -> None:
@@ -311,10 +312,10 @@ class _Verifier:
         where, w, row = self.where, s.width, self.kernel.block[0]
         if where.varying or any(axis not in where.axes for axis in self.parallel_axes):
             self._fail(f"the warp reduction of {s.buffer.name} is not executed by all threads of the block")
-        if w & (w - 1) or not 2 <= w <= WARP or where.lanes != w or row % w:
+        if w & (w - 1) or not 2 <= w <= MAX_LANES or where.lanes != w or row % w:
             self._fail(
                 f"the warp reduction of {s.buffer.name} over {w} lanes is in a nest of {where.lanes} lanes, and "
-                f"blockDim.x is {row}: the lanes must be a power of two up to {WARP} that divides blockDim.x"
+                f"blockDim.x is {row}: the lanes must be a power of two up to {MAX_LANES} that divides blockDim.x"
             )
         if not s.buffer.in_registers or s.op not in OPERATORS:
             self._fail(f"a warp reduction by {s.op} of {s.buffer}, which is no register array, or ordered")

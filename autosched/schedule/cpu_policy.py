@@ -38,8 +38,12 @@ MAX_STREAM_GAP = 16
 MAX_JAM_OPERATIONS = 400
 """Operations of jammed rows, at most; compilers take long for longer straight-line code."""
 
-MAX_REDUCTION_LANES = 32
-"""Lanes of a reduction, at most: two vectors of AVX-512 or four of AVX2, and the warp of a GPU."""
+MAX_REDUCTION_LANES = 128
+"""Lanes of a reduction, at most."""
+REDUCTION_BYTES = 128
+"""Bytes of the partial results of a reduction: two vectors of AVX-512 or four of AVX2."""
+MIN_REDUCTION_LANES = 32
+"""Lanes of a reduction of 4-byte and longer elements."""
 
 MAX_PERIOD = MAX_VECTOR_STEP
 """Lanes of one unrolled period, at most: contiguous lanes are this many elements apart afterwards."""
@@ -60,6 +64,15 @@ def strip_lengths(lanes: ArrayLike, sums_bytes: ArrayLike) -> NDArray[np.int64]:
     length = np.where(fits.any(axis=-1), strips[fits.argmax(axis=-1)], 0)
     is_wide = (rows > STRIP_LANES[0]) & (rows >= length + MIN_STRIP_REMAINDER)
     return np.where(is_wide, length, 0)
+
+
+def reduction_lanes(element_bytes: int) -> int:
+    """Return the lanes along the terms of a reduction.
+
+    >>> [reduction_lanes(n) for n in (1, 2, 4, 8)]
+    [128, 64, 32, 32]
+    """
+    return max(REDUCTION_BYTES // element_bytes, MIN_REDUCTION_LANES)
 
 
 def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, streams: int) -> bool:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.featurize.regions.grid import BlockGrid
-from autosched.schedule.cpu_policy import MAX_REDUCTION_LANES
+from autosched.schedule.cpu_policy import reduction_lanes
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.legality.warp_reductions import SHUFFLED_BYTES
@@ -121,11 +121,12 @@ def _vector_loops(bound: BoundPipeline) -> Iterator[LaneLoop]:
     """Yield a lane loop for each update whose terms, but not its points, are neighbours in memory."""
     for func in bound.funcs.values():
         for stage in func.stages[1:]:
-            if _is_candidate(bound, func, stage) and stage.reductions[-1].extent >= MAX_REDUCTION_LANES:
+            lanes = reduction_lanes(max(d.bytes_ for d in func.dtypes))
+            if _is_candidate(bound, func, stage) and stage.reductions[-1].extent >= lanes:
                 terms = stage.reductions[-1].name
                 moving = [f.loop_vars for f in stage.footprints if any(terms in names for names in f.loop_vars)]
                 if moving and all(terms in names[-1] or not names[-1] for names in moving):
-                    yield LaneLoop(func.name, stage.number, terms, MAX_REDUCTION_LANES)
+                    yield LaneLoop(func.name, stage.number, terms, lanes)
 
 
 def _is_candidate(bound: BoundPipeline, func: BoundFunc, stage: BoundStage) -> bool:

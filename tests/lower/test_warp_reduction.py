@@ -174,3 +174,11 @@ def test_the_last_iteration_of_partial_rows_is_peeled() -> None:
     whole = rows_of((13, 96))
     text = print_c(lower(whole, at_root(whole, "by=4 ty=4", "by=4 rr.k=3 tr.k=32 ty=4"))).text
     assert text.count("for (int r_k = 0; r_k < 3; r_k++)") == text.count("int r_k = 0")
+
+
+def test_wide_lanes_on_a_processor() -> None:
+    bound = rows_of((5, 1000), "max", "uint8")
+    found = at_root(bound, "by=5", "by=5 rr.k=8 tr.k=128")
+    inputs = inputs_of(bound)
+    expected = interpret(bound.pipeline, inputs)["f"]
+    np.testing.assert_array_equal(ScheduledPipeline(bound, found, CPU).compile("cpu")(inputs), expected)

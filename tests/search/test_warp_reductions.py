@@ -73,7 +73,7 @@ def test_a_processor_reduces_rows_of_neighbours_along_its_vectors() -> None:
     (rewrite,) = warp_reduction_rewrites([layer_norm(rows=100_000)], CPU)
     assert rewrite.lane_loops == (LaneLoop("total", 1, "r.x", 32), LaneLoop("squares", 1, "r.x", 32))
     assert [v.lane_loops for v in warp_reduction_rewrites([bind(rows("add", int16), {"a": (512, 512)})], CPU)] == [
-        (LaneLoop("f", 1, "r.k", 32),)
+        (LaneLoop("f", 1, "r.k", 64),)
     ]
     a, f, r = Input("a", float32, 2), Func("f"), RDom("r", k=512)
     f[x] = sum_over(a[r.k, x], over=r)  # neighbouring points are neighbours in memory
