@@ -72,7 +72,7 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
-    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
+    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used, guarded=guarded)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, cast, interpret, select
+from autosched import Func, Input, Pipeline, Var, cast, clamp, interpret, select
 from autosched import abs as magnitude
 from autosched.analysis.bind import bind
 from autosched.codegen.c import print_c
@@ -16,6 +16,7 @@ from autosched.lang.expr import Expr
 from autosched.lower.program import lower
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.emulator import EmulatedExecutable
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import get_target
 
@@ -82,3 +83,26 @@ def test_other_sums_are_written_as_operators() -> None:
     text = print_c(lower(bound, schedule_roots(bound, CPU))).text
     assert "as_sub_f32" not in text
     assert "as_add_f32" not in text
+
+
+@pytest.mark.parametrize("integer", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+def test_fractions_that_are_converted_to_integers_and_back_are_plain_zeros(source: str, integer: str) -> None:
+    """With -fno-trapping-math gcc 12 turns the two conversions into trunc, which keeps the sign, in scalar code."""
+    a, results = Input("a", source, 1), []
+    for result in ("float32", "float64"):
+        for name, element in (
+            ("wrapped", a.wrapped()[x - 1]),
+            ("first", a[1]),
+            ("clamped", clamp(a[x % 3], -0.9, 9.0)),
+        ):
+            f = Func(f"{name}_{result}")
+            f[x] = cast(result, cast(integer, element))
+            results.append(f.over(x=(-3, 9)))
+    pipeline = Pipeline(results, name="conversions")
+    inputs = {"a": np.array([4.9140625, -0.74365234375, 4.7421875], source)}
+    bound = bind(pipeline, {"a": (3,)})
+    kernel = ScheduledPipeline(bound, schedule_roots(bound, CPU), CPU).compile("cpu")
+    for got, expected in zip(kernel(inputs), interpret(pipeline, inputs).values(), strict=True):
+        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))

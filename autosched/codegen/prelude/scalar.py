@@ -17,7 +17,13 @@ ELEMENTARY = re.compile(r"as_(exp|log|sin|cos|tan|tanh|asin|acos|atan|pow|atan2|
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
-def scalar_prelude(used: Collection[str] | None = None) -> str:
+_TRUNCATED = re.compile(r"inside = (size < [\w.]+) \?")
+"""Numbers that a conversion to integers truncates."""
+_TRUNCATED_FROM_1 = r"inside = (size >= 1) & (\1) ?"
+"""The same without numbers below 1: gcc 12 turns the conversion back to floats into ``trunc``, -0 for -0.7."""
+
+
+def scalar_prelude(used: Collection[str] | None = None, *, guarded: bool = False) -> str:
     """Return C text that defines scalar helper functions.
 
     The text compiles as C (gnu11), C++ and CUDA C++ and includes nothing. The functions start with the macro `AS_FN`,
@@ -25,6 +31,7 @@ def scalar_prelude(used: Collection[str] | None = None) -> str:
 
     Args:
         used: Names of the functions; their callees are added. All functions if None.
+        guarded: Whether compiler workarounds are applied, for host code.
 
     Raises:
         CompileError: If a function does not exist.
@@ -37,7 +44,8 @@ def scalar_prelude(used: Collection[str] | None = None) -> str:
     for name in functions:  # in the order of definition, so that equal kernels have equal texts
         if used is None or name in used:
             _append_after_callees(name, functions, ordered)
-    return "\n\n".join([head, *ordered.values()]) + "\n"
+    texts = [_TRUNCATED.sub(_TRUNCATED_FROM_1, text) for text in ordered.values()] if guarded else ordered.values()
+    return "\n\n".join([head, *texts]) + "\n"
 
 
 def scalar_functions() -> tuple[str, ...]:
