@@ -241,6 +241,10 @@ class WindowDoubling:
     loop: str
 
 
+PipelineRewrites = tuple[WindowDoubling | RFactor | HorizontalFusion, ...]
+"""Rewrites of a pipeline that a schedule states, in the order of their application."""
+
+
 class LaneLoop(NamedTuple):
     """Terms of an update, distributed over neighbouring lanes (`autosched.analysis.rewrites.lane_loops`).
 
@@ -336,7 +340,7 @@ class BoundPipeline:
         return self if self.before_lane_loops is None else self.before_lane_loops
 
     @property
-    def rewrites(self) -> tuple[WindowDoubling | RFactor | HorizontalFusion, ...]:
+    def rewrites(self) -> PipelineRewrites:
         """The rewrites of `root_pipeline` that kernels compute."""
         return (*self.windows, *self.rfactors, *self.fusions)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, EnumMeta, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, PipelineRewrites, RFactor, WindowDoubling
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.deprecation import renamed_attributes, renamed_fields, renamed_names, warn_renamed
 
@@ -335,7 +335,7 @@ class Schedule:
         return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions, bound.windows)
 
     @property
-    def rewrites(self) -> tuple[WindowDoubling | RFactor | HorizontalFusion, ...]:
+    def rewrites(self) -> PipelineRewrites:
         """The rewrites of the pipeline, in the order of their application."""
         return (*self.windows, *self.rfactors, *self.fusions)
 

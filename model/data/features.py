@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, PipelineRewrites
 from autosched.analysis.rewrites.lane_loops import LaneLoop
 from autosched.errors import ScheduleError
 from autosched.featurize import schema
@@ -31,7 +31,6 @@ from autosched.target import Target
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Rewrites = tuple[RFactor | HorizontalFusion, ...]
 
 
 class _Described(NamedTuple):
@@ -138,10 +137,10 @@ def featurize_problem(
         ScheduleError: If a text is no schedule of the pipeline.
         InputError: If a text is no JSON.
     """
-    featurizers: dict[Rewrites, Featurizer] = {}
+    featurizers: dict[PipelineRewrites, Featurizer] = {}
     kernels: dict[str, KernelFeatures] = dict(existing.kernels) if existing else {}
     by_schedule: dict[str, tuple[str, ...]] = dict(existing.schedules) if existing else {}
-    missing: dict[tuple[Rewrites, frozenset[str], tuple[LaneLoop, ...], str], dict[str, _Described]] = {}
+    missing: dict[tuple[PipelineRewrites, frozenset[str], tuple[LaneLoop, ...], str], dict[str, _Described]] = {}
     for key, text in schedules.items():
         if key in by_schedule:
             continue
@@ -179,7 +178,7 @@ def _described(bound: BoundPipeline, kernel: Kernel) -> _Described:
     return _Described(sketch, (*params, *described_points(bound, step)), steps)
 
 
-def _key(one: _Described, rewrites: Rewrites) -> str:
+def _key(one: _Described, rewrites: PipelineRewrites) -> str:
     key = kernel_key(one.sketch, one.params, rewrites)
     if one.steps is None:
         return key
@@ -228,7 +227,7 @@ def _check_finite(evaluation: BatchEvaluation, parts: Floats) -> None:
         )
 
 
-def kernel_key(sketch: KernelSketch, params: Params, rewrites: Rewrites = ()) -> str:
+def kernel_key(sketch: KernelSketch, params: Params, rewrites: PipelineRewrites = ()) -> str:
     """Return a hash of a kernel and its rewrites that is equal in all processes."""
     stages = ",".join(map(str, sketch.stages))
     locations = ",".join(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, PipelineRewrites
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
@@ -14,8 +14,6 @@ from autosched.runtime.compile.nvrtc_pool import compile_many
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.results import RankedSchedule
 from autosched.target import Target
-
-Rewrites = tuple[RFactor | HorizontalFusion, ...]
 
 WITHIN = 1.5
 """Largest spill size, relative to the least, that is accepted if all schedules spill."""
@@ -53,7 +51,7 @@ class SpillTable:
 
     bound: BoundPipeline
     target: Target
-    _cache: dict[tuple[Rewrites, Kernel], int] = field(init=False, default_factory=dict)
+    _cache: dict[tuple[PipelineRewrites, Kernel], int] = field(init=False, default_factory=dict)
 
     def of(self, schedule: Schedule) -> tuple[int, ...]:
         """Return the bytes of registers per thread that each kernel spills to local memory.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
+from autosched.analysis.bound_pipeline import PipelineRewrites
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
@@ -26,7 +26,7 @@ _PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
 _MOST_COMPILED = 256
 _COMPILED: dict[str, Cubin] = {}
 """Machine code of recent kernels by `autosched.runtime.compile.nvrtc.cubin_key`."""
-_LOWERED: dict[tuple[Problem, tuple[RFactor | HorizontalFusion, ...]], dict[tuple[Kernel, str], KernelIR]] = {}
+_LOWERED: dict[tuple[Problem, PipelineRewrites], dict[tuple[Kernel, str], KernelIR]] = {}
 """Lowered kernels of the last problem, whose consecutive candidates share many."""
 
 
