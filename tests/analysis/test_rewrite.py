@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor, WindowDoubling
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.lane_loops import add_lane_loops
@@ -37,7 +37,7 @@ ROWS, COLUMNS = 12, 64
 
 
 def bound_rows() -> BoundPipeline:
-    """Return sums of rows, a scan over rows, and two pointwise outputs."""
+    """Return sums of rows and of windows, a scan over rows, and two pointwise outputs."""
     image, r, scan = Input("image", float32, 2), RDom("r", x=COLUMNS), RDom("s", y=(1, ROWS))
     total, running, twice, half = Func("total"), Func("running"), Func("twice"), Func("half")
     total[y] = 0.0
@@ -45,12 +45,17 @@ def bound_rows() -> BoundPipeline:
     running[y, x] = image[y, x]
     running[scan.y, x] = running[scan.y - 1, clamp(x + 1, 0, COLUMNS - 1)] + image[scan.y, x]
     twice[y, x], half[y, x] = image[y, x] * 2, image[y, x] / 2
+    near, window = Func("near"), RDom("w", x=8)
+    near[y, x] = 0.0
+    near[y, x] += image[y, x + window.x]
     box = {"y": (0, ROWS), "x": (0, COLUMNS)}
-    outputs = [total.over(y=(0, ROWS)), running.over(**box), twice.over(**box), half.over(**box)]
+    windows = near.over(y=(0, ROWS), x=(0, COLUMNS - 7))
+    outputs = [windows, total.over(y=(0, ROWS)), running.over(**box), twice.over(**box), half.over(**box)]
     return bind(Pipeline(outputs), {"image": (ROWS, COLUMNS)})
 
 
 REWRITES: dict[str, Rewrite] = {
+    "window": WindowDoubling("near", 1, "w.x"),
     "rfactor": RFactor("total", 1, (("r.x", 4),)),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
     "cache read": CacheRead(frozenset({"image"})),

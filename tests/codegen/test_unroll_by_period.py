@@ -164,7 +164,7 @@ def test_random_schedules_agree() -> None:
     states = RandomStates(KernelEvaluator(bound, CPU, analytical_model(CPU), SearchSettings()))
     rng = np.random.default_rng(0)
     together = 0
-    for _ in range(16):
+    for _ in range(8):
         drawn = states.draw_legal(rng)
         assert drawn is not None
         program = lower(bound, drawn[1])

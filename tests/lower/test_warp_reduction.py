@@ -158,12 +158,11 @@ def test_random_lanes_on_a_processor(op: str, name: str) -> None:
         bound = rows_of((7, 3, terms), op, name)
         inputs = inputs_of(bound)
         expected = interpret(bound.pipeline, inputs)["f"]
-        reduced = 0
-        for seed in range(6):
-            found = sample_schedule(bound, CPU, np.random.default_rng(seed), lanes="all")
-            reduced += any(warp_lane_count(bound, t) > 1 for k in found.kernels for t in k.tilings())
+        drawn = (sample_schedule(bound, CPU, np.random.default_rng(seed), lanes="all") for seed in range(20))
+        reduced = [s for s in drawn if any(warp_lane_count(bound, t) > 1 for k in s.kernels for t in k.tilings())]
+        for found in reduced[:2]:
             np.testing.assert_array_equal(ScheduledPipeline(bound, found, CPU).compile("cpu")(inputs), expected)
-        assert reduced >= 2
+        assert len(reduced) >= 2
 
 
 def test_the_last_iteration_of_partial_rows_is_peeled() -> None:
