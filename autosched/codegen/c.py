@@ -31,6 +31,7 @@ ENTRY = "as_run"
 MARKER = "CARRIES_DEPENDENCE"
 """The macro at the end of the body of a loop that carries a dependence."""
 HIDES_INDEX, UNKNOWN_ZERO = "AS_BOOLEAN_INDEX", "AS_UNKNOWN_ZERO"
+HIDES_ORIGIN, NO_BITS = "AS_CONVERTED", "AS_NO_BITS"
 """The macro around an index that is 0 or 1, and the one that defines its opaque zero at the beginning of a kernel."""
 _HINTS = {Hint.ONE_BY_ONE: "ONE_BY_ONE", Hint.CARRIES_DEPENDENCE: MARKER}
 
@@ -72,7 +73,7 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
-    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used, guarded=guarded)}\n{body}"
+    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 
@@ -151,8 +152,9 @@ class _Printer:
         for line in step_lines(k):
             self.w.line(line)
         self.statements(k.body)
-        if any(f"{HIDES_INDEX}(" in line for line in self.w.lines[start:]):
-            self.w.lines.insert(start, f"{INDENT}{UNKNOWN_ZERO};")
+        for macro, declaration in ((HIDES_INDEX, UNKNOWN_ZERO), (HIDES_ORIGIN, NO_BITS)):
+            if any(f"{macro}(" in line for line in self.w.lines[start:]):
+                self.w.lines.insert(start, f"{INDENT}{declaration};")
         self.w.close()
         self.w.line("")
 

@@ -12,6 +12,7 @@ from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32
 from autosched.lang.expr import Scalar
 from autosched.lower.ir import BufferRead, CompareIndex, ConstValue, IndexValue, Op, Value, VarRef, VectorElement
 from autosched.lower.passes.cpu.boolean_index import HIDDEN
+from autosched.lower.passes.cpu.converted_integers import CONVERTED
 from autosched.lower.passes.cpu.signed_zeros import loses_signed_zero
 
 C_TYPE = {
@@ -191,6 +192,8 @@ def _op_text(v: Op) -> str:
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if v.name == HIDDEN:
         return f"AS_BOOLEAN_INDEX({args[0]})"
+    if v.name == CONVERTED:
+        return f"AS_CONVERTED({args[0]})"
     operand = v.args[0].dtype
     if v.dtype == bool_ and operand.kind == "b" and v.name in ("and", "or", "xor", "eq", "ne", "not"):
         if v.name == "not":

@@ -17,13 +17,7 @@ ELEMENTARY = re.compile(r"as_(exp|log|sin|cos|tan|tanh|asin|acos|atan|pow|atan2|
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
-_TRUNCATED = re.compile(r"inside = (size < [\w.]+) \?")
-"""Numbers that a conversion to integers truncates."""
-_TRUNCATED_FROM_1 = r"inside = (size >= 1) & (\1) ?"
-"""The same without numbers below 1: gcc 12 turns the conversion back to floats into ``trunc``, -0 for -0.7."""
-
-
-def scalar_prelude(used: Collection[str] | None = None, *, guarded: bool = False) -> str:
+def scalar_prelude(used: Collection[str] | None = None) -> str:
     """Return C text that defines scalar helper functions.
 
     The text compiles as C (gnu11), C++ and CUDA C++ and includes nothing. The functions start with the macro `AS_FN`,
@@ -31,7 +25,6 @@ def scalar_prelude(used: Collection[str] | None = None, *, guarded: bool = False
 
     Args:
         used: Names of the functions; their callees are added. All functions if None.
-        guarded: Whether compiler workarounds are applied, for host code.
 
     Raises:
         CompileError: If a function does not exist.
@@ -44,8 +37,7 @@ def scalar_prelude(used: Collection[str] | None = None, *, guarded: bool = False
     for name in functions:  # in the order of definition, so that equal kernels have equal texts
         if used is None or name in used:
             _append_after_callees(name, functions, ordered)
-    texts = [_TRUNCATED.sub(_TRUNCATED_FROM_1, text) for text in ordered.values()] if guarded else ordered.values()
-    return "\n\n".join([head, *texts]) + "\n"
+    return "\n\n".join([head, *ordered.values()]) + "\n"
 
 
 def scalar_functions() -> tuple[str, ...]:
@@ -65,6 +57,8 @@ def called_scalar_functions(text: str) -> frozenset[str]:
 
 WORKAROUNDS = {"CARRIES_DEPENDENCE;": "loop_carried.h", "AS_BOOLEAN_INDEX(": "boolean_index.h"}
 """Macros of compiler workarounds and the files that define them, for texts that use them."""
+FREE_WORKAROUNDS = {"AS_CONVERTED(": "converted_integer.h"}
+"""The same for workarounds of one instruction, which give a program no version of its own."""
 
 
 def vector_math(used: Collection[str]) -> str:
@@ -84,7 +78,7 @@ def workarounds(body: str) -> str:
     Args:
         body: Generated C text.
     """
-    names = [name for macro, name in WORKAROUNDS.items() if macro in body]
+    names = [name for macro, name in (WORKAROUNDS | FREE_WORKAROUNDS).items() if macro in body]
     return "".join(files(__package__).joinpath(name).read_text(encoding="utf-8") for name in names)
 
 

@@ -4,7 +4,8 @@ Loops that carry a dependence end in a macro (`autosched.lower.passes.cpu.loop_d
 next iteration (`autosched.lower.passes.cpu.replace_scalars`); a macro stands around indices that are 0 or 1
 (`autosched.lower.passes.cpu.boolean_index`). The version of a program with one of these has an addition. Programs
 without have the generator's version, so that changes of the workarounds do not invalidate their times. Neither does
-the guard of conversions from floats to integers (`autosched.codegen.prelude.scalar_prelude`), one comparison each.
+the workaround for integers converted back to floating point (`autosched.lower.passes.cpu.converted_integers`), one
+instruction each.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ share one `Namer` and one set of bound indices:
                                keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop
     serial loop                keep_carried_values
-    statement                  BooleanIndices.hidden
+    statement                  BooleanIndices.hidden, ConvertedIntegers.hidden
 
 In the result, lane loops have the role LANES or VECTOR, and no loop over threadIdx.x has the role THREAD.
 """
@@ -40,6 +40,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.ir_queries import kernel_names, names_used
 from autosched.lower.passes.cpu.boolean_index import BooleanIndices
+from autosched.lower.passes.cpu.converted_integers import ConvertedIntegers
 from autosched.lower.passes.cpu.distribute_lane_loop import (
     is_gather,
     is_scatter,
@@ -63,8 +64,8 @@ def lower_thread_nests(kernel: KernelIR, *, guarded: bool = True) -> KernelIR:
 
     Args:
         kernel: A kernel without arrays in PRIVATE memory.
-        guarded: Whether compiler workarounds are applied: hints and kept values for carried dependences, and hidden
-            ranges of boolean indices.
+        guarded: Whether compiler workarounds are applied: hints and kept values for carried dependences, hidden ranges
+            of boolean indices, and hidden integers that were floating-point numbers.
     """
     return replace(kernel, body=_NestLowering(kernel, guarded).statements(kernel.body))
 
@@ -75,6 +76,7 @@ class _NestLowering:
     def __init__(self, kernel: KernelIR, guarded: bool) -> None:
         self._guarded = guarded
         self._boolean_indices = BooleanIndices(kernel.body)
+        self._converted_integers = ConvertedIntegers(kernel.body) if guarded else None
         self._namer = Namer(kernel_names(kernel))
         self._bound: dict[str, Index] = {}
         self._is_in_lanes = False
@@ -102,11 +104,11 @@ class _NestLowering:
         return replace(condition, then=then, orelse=self.statements(s.orelse))
 
     def _hidden(self, s: AnyStmt) -> AnyStmt:
-        """Return a statement with the ranges of its boolean indices hidden."""
-        if not self._guarded:
+        """Return a statement with the ranges of its boolean indices and the origin of its integers hidden."""
+        if self._converted_integers is None:
             return s
         self._boolean_indices.add(s)  # rewrites may have given it new names
-        return self._boolean_indices.hidden(s)
+        return self._converted_integers.hidden(self._boolean_indices.hidden(s))
 
     def _loop(self, s: For) -> Body:
         if s.role is LoopRole.THREAD and s.extent == 1:
