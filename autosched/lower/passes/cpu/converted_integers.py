@@ -27,6 +27,8 @@ from autosched.lower.ir import (
 )
 from autosched.lower.ir_visitor import Node, map_parts
 
+_WIDE = (int32, int64)
+"""Types of integers that gcc replaces: unsigned numbers are not negative, narrow ones are converted once more."""
 CONVERTED = "converted"
 """Name of the operation that hides the origin of an integer; it is printed as a macro."""
 
@@ -64,19 +66,19 @@ class ConvertedIntegers:
     def _may_be_converted(self, v: Value) -> bool:
         match v:
             case BufferRead():
-                return v.dtype.is_int and v.buffer.memory is not Memory.GLOBAL
+                return v.dtype in _WIDE and v.buffer.memory is not Memory.GLOBAL
             case IndexValue():
-                return v.dtype.is_int and self._depends_on_data(v.index)
+                return v.dtype in _WIDE and self._depends_on_data(v.index)
             case ConstValue() | Op(name="converted"):
                 return False
-        return v.dtype.is_int
+        return v.dtype in _WIDE
 
     def _depends_on_data(self, e: ix.Index) -> bool:
         return any(t.name in self._names if isinstance(t, ix.LoopVar) else t.kind == "data" for t in ix.atoms(e))
 
 
 def _truncates(v: Value) -> bool:
-    return isinstance(v, Op) and v.name == "cast" and v.dtype.is_int and v.args[0].dtype.is_float
+    return isinstance(v, Op) and v.name == "cast" and v.dtype in _WIDE and v.args[0].dtype.is_float
 
 
 def _values_in(s: Stmt) -> Iterator[Value]:
