@@ -54,8 +54,8 @@ test: $(VENV)/.dev-installed
 
 # Tests in the folders of test-fast that run a C compiler.
 COMPILING := tests/analysis/test_atomic_updates.py tests/analysis/test_horizontal_fusion.py tests/analysis/test_macro_names.py \
-	tests/analysis/test_rfactor.py tests/analysis/test_uninitialised_reads.py tests/schedule/test_reassociation.py \
-	tests/schedule/test_roots.py
+	tests/analysis/test_rfactor.py tests/analysis/test_uninitialised_reads.py tests/analysis/test_window_doubling.py \
+	tests/lang/test_idioms.py tests/lang/test_median.py tests/schedule/test_reassociation.py tests/schedule/test_roots.py
 
 test-fast: $(VENV)/.dev-installed
 	$(BIN)/python -m pytest -n $(JOBS) -m "not fuzz and not gpu and not slow" tests/lang tests/analysis tests/schedule \

@@ -22,7 +22,7 @@ ARRAYS = {
 STEPS: dict[str, tuple[int, Callable[[Expr, int], Expr]]] = {
     "sum": (DEPTH, lambda e, k: e * 0.5 + values[(x + k) % 40] if k % 50 == 0 else e + float(k % 3)),
     "select": (DEPTH // 2, lambda e, k: a.select(e > k % 5, e * 0.5, e + 1.0)),
-    "index of remainders": (DEPTH // 2, lambda e, k: (e * 3 + x) % (k % 90 + 5)),
+    "index of remainders": (DEPTH // 3, lambda e, k: (e * 3 + x) % (k % 90 + 5)),
     "index of selects": (DEPTH // 2, lambda e, k: a.select(x == k, k * 7 % 40, e)),
     "gather": (DEPTH // 5, lambda e, k: table[a.clamp(e, 0, 39)]),
 }
