@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autosched import Expr, Func, Input, Pipeline, RDom, ScheduleError, Var, cast, interpret
+from autosched import Expr, Func, Input, Pipeline, RDom, ScheduleError, Var, cast, clamp, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, RFactor, WindowDoubling
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
-from autosched.lang.dtypes import as_dtype, float32
+from autosched.lang.dtypes import as_dtype, float32, int32
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.text import schedule_text
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -150,7 +150,43 @@ def positioned() -> BoundPipeline:
     return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 12)})
 
 
-@pytest.mark.parametrize("case", [weighted, strided, positioned])
+def hidden(of: Callable[[Expr, Expr], Expr]) -> BoundPipeline:
+    """Return a reduction with weights whose index depends on a loop only by way of a floating-point number."""
+    a, w, f, r = Input("a", float32, 2), Input("w", float32, 1), Func("f"), RDom("r", x=(0, 9))
+    f[y, x] = 0.0
+    f[y, x] += a[y, x + r.x] * w[clamp(cast(int32, cast(float32, of(x, r.x)) * 0.5), 0, 8)]
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 12), "w": (9,)})
+
+
+@pytest.mark.parametrize("loops", [2, 3])
+def test_several_loops_along_one_dimension(loops: int) -> None:
+    a, f = Input("a", int32, 1), Func("f")
+    r = RDom("r", **{name: (0, 7 + k) for k, name in enumerate("uvw"[:loops])})
+    at = x
+    for loop in r:
+        at = at + loop
+    f[x] = 0
+    f[x] += a[at]
+    bound = bind(Pipeline(f.over(x=(0, 12))), {"a": (40,)})
+    (windowed,) = window_rewrites(bound)
+    assert len(windowed.windows) == loops
+    inputs = {"a": np.random.default_rng(2).integers(0, 99, 40).astype(np.int32)}
+    expected = interpret(bound.pipeline, inputs)["f"]
+    for k in range(1, loops + 1):
+        some = double_windows(bound, windowed.windows[:k])
+        np.testing.assert_array_equal(interpret(some.pipeline, inputs)["f"], expected)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        weighted,
+        strided,
+        positioned,
+        lambda: hidden(lambda point, loop: loop),
+        lambda: hidden(lambda point, loop: point),
+    ],
+)
 def test_reductions_that_are_no_windows(case: Callable[[], BoundPipeline]) -> None:
     bound = case()
     assert window_error(bound, ALONG_X) == "loop r.x of 'f' does not move along a dimension of 'f'"

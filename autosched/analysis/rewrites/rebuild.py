@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from autosched.analysis.access.accumulation import Accumulation, accumulation
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import int32
@@ -91,6 +92,14 @@ def _with_replacements(e: Expr, replacements: Mapping[Func | Input, Replacement]
         else:
             done[id(node)] = rebuild(node, new)
     return done[id(e)]
+
+
+def update_accumulation(bound: BoundPipeline, func: str, stage: int) -> Accumulation | None:
+    """Return the accumulation of an update of a Func, None for an update of another form."""
+    if not bound.funcs[func].stages[stage].associative:
+        return None
+    updated = bound.pipeline.func(func)
+    return accumulation(updated, updated.definitions[stage])
 
 
 def fresh_name(name: str, taken: Collection[str]) -> str:

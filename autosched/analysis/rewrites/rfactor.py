@@ -15,10 +15,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.access.accumulation import Accumulation, accumulation, identity
+from autosched.analysis.access.accumulation import Accumulation, identity
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, RFactor
 from autosched.analysis.indices import index as ix
-from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
+from autosched.analysis.rewrites.rebuild import (
+    Replacement,
+    fresh_name,
+    rebuild_pipeline,
+    update_accumulation,
+    with_replaced_reads,
+)
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError
 from autosched.lang.expr import Binary, Expr, Load, RVar, Var, walk
@@ -60,7 +66,7 @@ def rfactor_error(bound: BoundPipeline, rfactor: RFactor) -> str:
     stage = func.stages[rfactor.stage]
     if stage.combine:
         return f"update {rfactor.stage} of {rfactor.func!r} is atomic already"
-    accumulated = _accumulated(bound, rfactor)
+    accumulated = update_accumulation(bound, rfactor.func, rfactor.stage)
     if accumulated is None:
         return f"update {rfactor.stage} of {rfactor.func!r} is not of the form f[p] = f[p] op value in any order"
     extents = {d.name: d.extent for d in stage.reductions}
@@ -101,20 +107,13 @@ def _object(bound: BoundPipeline, name: str) -> Func:
     return bound.pipeline.func(name)
 
 
-def _accumulated(bound: BoundPipeline, rfactor: RFactor) -> Accumulation | None:
-    if not bound.funcs[rfactor.func].stages[rfactor.stage].associative:
-        return None
-    func = _object(bound, rfactor.func)
-    return accumulation(func, func.definitions[rfactor.stage])
-
-
 @build.register
 def _build(rfactor: RFactor, bound: BoundPipeline) -> BoundPipeline:
     problem = rfactor_error(bound, rfactor)
     if problem:
         raise ScheduleError(f"{problem}: remove this rfactor, or make a new schedule")
     old = _object(bound, rfactor.func)
-    accumulated = _accumulated(bound, rfactor)
+    accumulated = update_accumulation(bound, rfactor.func, rfactor.stage)
     assert accumulated is not None
     extents = {d.name: d.extent for d in bound.funcs[rfactor.func].stages[rfactor.stage].reductions}
     builder = _FactoredFunc(old, rfactor, accumulated, extents, {*bound.funcs, *bound.inputs})

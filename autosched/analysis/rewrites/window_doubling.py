@@ -12,14 +12,20 @@ an ordinary pipeline with more Funcs, made for the schedules that contain the re
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.access.accumulation import Accumulation, accumulation
+from autosched.analysis.access.accumulation import Accumulation
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, WindowDoubling
 from autosched.analysis.indices import index as ix
-from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
+from autosched.analysis.rewrites.rebuild import (
+    Replacement,
+    fresh_name,
+    rebuild_pipeline,
+    update_accumulation,
+    with_replaced_reads,
+)
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError
 from autosched.lang.dtypes import int32
@@ -54,7 +60,7 @@ def window_error(bound: BoundPipeline, window: WindowDoubling) -> str:
     if func is None or not 0 < window.stage < len(func.stages):
         return f"there is no update {window.stage} of {window.func!r}"
     stage, name = func.stages[window.stage], f"update {window.stage} of {window.func!r}"
-    if stage.combine or _accumulated(bound, window) is None:
+    if stage.combine or update_accumulation(bound, window.func, window.stage) is None:
         return f"{name} is not of the form f[p] = f[p] op value in any order"
     if [d.name for d in stage.reductions if d.name == window.loop] != [window.loop]:
         return f"{name} has no loop {window.loop!r}; it has {', '.join(d.name for d in stage.reductions)}"
@@ -77,7 +83,7 @@ def moving_dim(stage: BoundStage, dims: Sequence[str], loop: str) -> str | None:
     All loads of an iteration are those of iteration 0 at a point further along that dimension.
     """
     loads = [(load, name) for load, name in stage.loads if name != stage.func]
-    used = set(_names_outside_indices(stage.values, stage.func, stage.names))
+    used = set(_names_outside_indices(stage))
     indices = [stage.index_of(i) for load, _ in loads for i in load.indices]
     if loop in used or any(t.kind == "select" for i in indices for t in ix.postorder(i)):
         return None
@@ -95,9 +101,9 @@ def _unbounded(name: str) -> ix.Index:
     return ix.var(name, -ix.UNBOUNDED, ix.UNBOUNDED)
 
 
-def _names_outside_indices(values: Sequence[Expr], own: str, names: Mapping[int, str]) -> Iterator[str]:
-    """Yield the loop variables in values that are not in the indices of loads."""
-    stack, seen = list(values), set[int]()
+def _names_outside_indices(stage: BoundStage) -> Iterator[str]:
+    """Yield the loop variables in the values of a stage that are in no index, or in data that an index depends on."""
+    stack, seen = list(stage.values), set[int]()
     while stack:
         e = stack.pop()
         if id(e) in seen:
@@ -105,15 +111,10 @@ def _names_outside_indices(values: Sequence[Expr], own: str, names: Mapping[int,
         seen.add(id(e))
         if isinstance(e, Var | RVar):
             yield e.name
-        elif not isinstance(e, Load):
+        elif isinstance(e, Load):
+            stack += [t.payload for i in e.indices for t in ix.postorder(stage.index_of(i)) if t.kind == "data"]
+        else:
             stack += children(e)
-
-
-def _accumulated(bound: BoundPipeline, window: WindowDoubling) -> Accumulation | None:
-    if not bound.funcs[window.func].stages[window.stage].associative:
-        return None
-    func = bound.pipeline.func(window.func)
-    return accumulation(func, func.definitions[window.stage])
 
 
 @build.register
@@ -121,7 +122,7 @@ def _build(window: WindowDoubling, bound: BoundPipeline) -> BoundPipeline:
     problem = window_error(bound, window)
     if problem:
         raise ScheduleError(f"{problem}: remove this window, or make a new schedule")
-    accumulated = _accumulated(bound, window)
+    accumulated = update_accumulation(bound, window.func, window.stage)
     assert accumulated is not None
     old = bound.pipeline.func(window.func)
     new = _WindowedFunc(old, window, accumulated, bound).build({*bound.funcs, *bound.inputs})
@@ -148,7 +149,9 @@ class _WindowedFunc:
         self._first, self._length = loop.lo, loop.extent
         dims = {r.name: moving_dim(stage, func.dims, r.name) for r in self._definition.rvars}
         self._axis = func.dims.index(dims[window.loop] or "")
-        self._others = {func.dims.index(dims[r.name] or ""): r for r in self._definition.rvars if r.name != window.loop}
+        self._others = [
+            (func.dims.index(dims[r.name] or ""), r) for r in self._definition.rvars if r.name != self._loop
+        ]
         self._windows: dict[int, Func] = {}
         """The Funcs of windows by length; without one for 1, elements are values of the update."""
         self._overlaps = all(op in IDEMPOTENT for op in accumulated.operators)
@@ -205,11 +208,11 @@ class _WindowedFunc:
     def _update(self, new: Func) -> Definition:
         """Return the update over the remaining loops that combines the windows of all elements."""
         point: list[Expr] = list(self._func.vars)
-        for axis, r in self._others.items():
+        for axis, r in self._others:
             point[axis] = point[axis] + r
         own = tuple(Load(new, self._func.vars, d, k) for k, d in enumerate(self._func.dtypes))
         values = self._total([own, self._total([self._window_at(n, point, at) for n, at in self._parts()])])
-        return Definition(self._func.vars, values, tuple(self._others.values()), self._definition.location)
+        return Definition(self._func.vars, values, tuple(r for _, r in self._others), self._definition.location)
 
     def _parts(self) -> list[tuple[int, int]]:
         """Return the windows that cover all elements: the length of each, and its first element."""
