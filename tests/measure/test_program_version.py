@@ -57,7 +57,7 @@ def test_the_version_of_the_generator_is_that_of_loops_without_dependences(monke
     marked, before = [c.print_c(p).text for p in programs], generator_version("c")
     plain = [c.print_c(p, guarded=False).text for p in programs]
     monkeypatch.setattr(lower_thread_nests, "carries_dependence", lambda loop, bound: False)
-    monkeypatch.setattr(ConvertedIntegers, "hidden", lambda self, s: s)  # has no version of its own
+    monkeypatch.setattr(ConvertedIntegers, "hidden", lambda self, v: v)  # has no version of its own
     assert marked != plain == [c.print_c(p).text for p in programs]
     from autosched.measure.compile import codegen_version
 

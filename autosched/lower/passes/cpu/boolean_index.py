@@ -42,9 +42,11 @@ class BooleanIndices:
 
     Args:
         body: The kernel's statements.
+        rewrite: Applied to each value after its operands, in the same traversal.
     """
 
-    def __init__(self, body: tuple[Stmt, ...]) -> None:
+    def __init__(self, body: tuple[Stmt, ...], rewrite: Callable[[Value], Value] = lambda v: v) -> None:
+        self._rewrite = rewrite
         self._names: dict[str, ix.Interval | None] = {}
         self._arrays: dict[str, ix.Interval | None] = {}
         self._pending: list[Stmt] = list(walk(body))
@@ -74,7 +76,9 @@ class BooleanIndices:
 
     def _value(self, v: Value) -> Value:
         """Return a value with the ranges of its addresses hidden; other indices do not matter."""
-        return map_parts(v, indices=self._index if isinstance(v, BufferRead) else None, values=self._value)
+        return self._rewrite(
+            map_parts(v, indices=self._index if isinstance(v, BufferRead) else None, values=self._value)
+        )
 
     def _index(self, e: ix.Index) -> ix.Index:
         if not any(isinstance(t, ix.Atom) for t, _ in ix.terms_of(e)):

@@ -8,7 +8,8 @@ scalar code where it sees no other operation between them. A bitwise OR with an 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cached_property
 
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import int32, int64
@@ -25,7 +26,6 @@ from autosched.lower.ir import (
     values_of,
     walk,
 )
-from autosched.lower.ir_visitor import Node, map_parts
 
 _WIDE = (int32, int64)
 """Types of integers that gcc replaces: unsigned numbers are not negative, narrow ones are converted once more."""
@@ -41,40 +41,50 @@ class ConvertedIntegers:
     """
 
     def __init__(self, body: tuple[Stmt, ...]) -> None:
-        self._names: set[str] = set()
-        """Names of indices that depend on data."""
-        self._converts = False
-        for s in walk(body):
-            if isinstance(s, LetIndex) and self._depends_on_data(s.index):
-                self._names.add(s.name)
-            self._converts = self._converts or any(map(_truncates, _values_in(s)))
+        self._body = body
 
-    def hidden(self, s: Node) -> Node:
-        """Return a statement with hidden integers, inner statements excluded."""
-        return map_parts(s, values=self._value) if self._converts else s
-
-    def _value(self, v: Value) -> Value:
-        if isinstance(v, IndexValue) and v.dtype.is_float and self._depends_on_data(v.index):
+    def hidden(self, v: Value) -> Value:
+        """Return a value with its own integers hidden, those of its operands excluded."""
+        if isinstance(v, IndexValue):
+            if not v.dtype.is_float or not self._converts or not self._has_data(v.index):
+                return v
             lo, hi = ix.interval(v.index)
             exact = int32 if int32.min_value <= lo and hi <= int32.max_value else int64
             v = Op("cast", (IndexValue(v.index, exact),), v.dtype)
-        v = map_parts(v, values=self._value)
-        if isinstance(v, Op) and v.name == "cast" and v.dtype.is_float and self._may_be_converted(v.args[0]):
-            return Op("cast", (Op(CONVERTED, v.args, v.args[0].dtype),), v.dtype)
-        return v
+        if not (isinstance(v, Op) and v.name == "cast" and v.dtype.is_float and v.args[0].dtype in _WIDE):
+            return v
+        if not self._converts or not self._may_be_converted(v.args[0]):
+            return v
+        return Op("cast", (Op(CONVERTED, v.args, v.args[0].dtype),), v.dtype)
+
+    @cached_property
+    def _converts(self) -> bool:
+        """Whether the kernel converts from floating point; found at the first integer that is converted back."""
+        return any(_truncates(v) for s in walk(self._body) for v in _values_in(s))
+
+    @cached_property
+    def _names(self) -> set[str]:
+        """Names of indices that depend on data."""
+        names: set[str] = set()
+        for s in walk(self._body):
+            if isinstance(s, LetIndex) and _depends_on_data(s.index, names):
+                names.add(s.name)
+        return names
+
+    def _has_data(self, e: ix.Index) -> bool:
+        return _depends_on_data(e, self._names)
 
     def _may_be_converted(self, v: Value) -> bool:
         match v:
             case BufferRead():
-                return v.dtype in _WIDE and v.buffer.memory is not Memory.GLOBAL
+                return v.buffer.memory is not Memory.GLOBAL
             case IndexValue():
-                return v.dtype in _WIDE and self._depends_on_data(v.index)
-            case ConstValue() | Op(name="converted"):
-                return False
-        return v.dtype in _WIDE
+                return self._has_data(v.index)
+        return not isinstance(v, ConstValue) and not (isinstance(v, Op) and v.name == CONVERTED)
 
-    def _depends_on_data(self, e: ix.Index) -> bool:
-        return any(t.name in self._names if isinstance(t, ix.LoopVar) else t.kind == "data" for t in ix.atoms(e))
+
+def _depends_on_data(e: ix.Index, names: Collection[str]) -> bool:
+    return any(t.name in names if isinstance(t, ix.LoopVar) else t.kind == "data" for t in ix.atoms(e))
 
 
 def _truncates(v: Value) -> bool:

@@ -8,7 +8,7 @@ share one `Namer` and one set of bound indices:
                                keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop
     serial loop                keep_carried_values
-    statement                  BooleanIndices.hidden, ConvertedIntegers.hidden
+    statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
 
 In the result, lane loops have the role LANES or VECTOR, and no loop over threadIdx.x has the role THREAD.
 """
@@ -75,8 +75,7 @@ class _NestLowering:
 
     def __init__(self, kernel: KernelIR, guarded: bool) -> None:
         self._guarded = guarded
-        self._boolean_indices = BooleanIndices(kernel.body)
-        self._converted_integers = ConvertedIntegers(kernel.body) if guarded else None
+        self._boolean_indices = BooleanIndices(kernel.body, ConvertedIntegers(kernel.body).hidden)
         self._namer = Namer(kernel_names(kernel))
         self._bound: dict[str, Index] = {}
         self._is_in_lanes = False
@@ -105,10 +104,10 @@ class _NestLowering:
 
     def _hidden(self, s: AnyStmt) -> AnyStmt:
         """Return a statement with the ranges of its boolean indices and the origin of its integers hidden."""
-        if self._converted_integers is None:
+        if not self._guarded:
             return s
         self._boolean_indices.add(s)  # rewrites may have given it new names
-        return self._converted_integers.hidden(self._boolean_indices.hidden(s))
+        return self._boolean_indices.hidden(s)
 
     def _loop(self, s: For) -> Body:
         if s.role is LoopRole.THREAD and s.extent == 1:
