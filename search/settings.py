@@ -56,6 +56,7 @@ class SearchSettings:
             vectors a reduction of neighbouring elements (`autosched.search.rewrites.warp_reductions`).
         windows: Whether reductions over neighbouring elements may be computed by doubling
             (`autosched.search.rewrites.window_doubling`).
+        scans: Whether scans may be computed by blocks in parallel (`autosched.search.rewrites.scan_blocking`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.
@@ -97,6 +98,7 @@ class SearchSettings:
     atomics: Atomics = "exact"
     warp_reductions: bool = True
     windows: bool = True
+    scans: bool = True
     horizontal_fusion: bool = False
     mainloops: bool = True
     per_reduction_step: bool = True
@@ -146,6 +148,7 @@ PAPER = SearchSettings(
     atomics="none",
     warp_reductions=False,
     windows=False,
+    scans=False,
     mainloops=False,
     sliding_windows=False,
     baseline_tolerance=0.0,

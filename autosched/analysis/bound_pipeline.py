@@ -241,7 +241,24 @@ class WindowDoubling:
     loop: str
 
 
-PipelineRewrites = tuple[WindowDoubling | RFactor | HorizontalFusion, ...]
+@dataclass(frozen=True, slots=True, order=True)
+class ScanBlocking:
+    """A scan computed by blocks in parallel (`autosched.analysis.rewrites.scan_blocking`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        stage: Number of the update.
+        block: Elements of a block.
+        chunk: Elements of a chunk of a block, which divides it; 0 for a serial scan of each block.
+    """
+
+    func: str
+    stage: int
+    block: int
+    chunk: int = 0
+
+
+PipelineRewrites = tuple[WindowDoubling | ScanBlocking | RFactor | HorizontalFusion, ...]
 """Rewrites of a pipeline that a schedule states, in the order of their application."""
 
 
@@ -290,6 +307,8 @@ class BoundPipeline:
         keep: Funcs besides those of ``pipeline`` to which ``names`` refers.
         windows: The windows by doubling (`autosched.analysis.rewrites.window_doubling`), in the order of application.
         before_windows: The pipeline without windows by doubling and all later rewrites.
+        scans: The scans by blocks (`autosched.analysis.rewrites.scan_blocking`), in the order of their application.
+        before_scans: The pipeline without scans by blocks and all later rewrites.
         rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
         before_rfactor: The pipeline without factored reductions and fused outputs.
         fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
@@ -314,6 +333,8 @@ class BoundPipeline:
     keep: tuple[object, ...] = field(repr=False, default=())
     windows: tuple[WindowDoubling, ...] = ()
     before_windows: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    scans: tuple[ScanBlocking, ...] = ()
+    before_scans: BoundPipeline | None = field(repr=False, compare=False, default=None)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fusions: tuple[HorizontalFusion, ...] = ()
@@ -329,7 +350,7 @@ class BoundPipeline:
     def root_pipeline(self) -> BoundPipeline:
         """The user's pipeline, without its rewrites."""
         rewritten = self.rewritten
-        return rewritten.before_windows or rewritten.before_rfactor or rewritten
+        return rewritten.before_windows or rewritten.before_scans or rewritten.before_rfactor or rewritten
 
     @property
     def rewritten(self) -> BoundPipeline:
@@ -342,7 +363,7 @@ class BoundPipeline:
     @property
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of `root_pipeline` that kernels compute."""
-        return (*self.windows, *self.rfactors, *self.fusions)
+        return (*self.windows, *self.scans, *self.rfactors, *self.fusions)
 
     @cached_property
     def output_components(self) -> tuple[tuple[str, str, int], ...]:

@@ -75,9 +75,9 @@ class Job:
 
     @property
     def splits_reductions(self) -> bool:
-        """Whether the schedule has windows or rfactors, which change the order of floating-point sums."""
+        """Whether the schedule has windows, scans or rfactors, which change the order of floating-point sums."""
         document = json.loads(self.schedule)
-        return bool(document.get("splits") or document.get("windows"))
+        return any(document.get(key) for key in ("windows", "scans", "splits"))
 
     def read_schedule(self) -> Schedule:
         """Return the schedule as an object.

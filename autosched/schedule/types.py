@@ -13,7 +13,14 @@ from dataclasses import dataclass, replace
 from enum import Enum, EnumMeta, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, PipelineRewrites, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import (
+    BoundPipeline,
+    HorizontalFusion,
+    PipelineRewrites,
+    RFactor,
+    ScanBlocking,
+    WindowDoubling,
+)
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.deprecation import renamed_attributes, renamed_fields, renamed_names, warn_renamed
 
@@ -312,7 +319,7 @@ class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
     The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
-    are applied first, then ``rfactors``, then horizontal ``fusions``.
+    are applied first, then ``scans`` by blocks, then ``rfactors``, then horizontal ``fusions``.
     """
 
     pipeline_hash: str
@@ -320,11 +327,13 @@ class Schedule:
     rfactors: tuple[RFactor, ...] = ()
     fusions: tuple[HorizontalFusion, ...] = ()
     windows: tuple[WindowDoubling, ...] = ()
+    scans: tuple[ScanBlocking, ...] = ()
 
     def __repr__(self) -> str:
         count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
         parts = [f"{count}: {' | '.join(k._text() for k in self.kernels)}"]
         parts += [f"window by doubling {w.func}.{w.stage}" for w in self.windows]
+        parts += [f"scan by blocks {s.func}.{s.stage}" for s in self.scans]
         parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
         return f"<Schedule of {'; '.join(parts)}>"
@@ -332,12 +341,19 @@ class Schedule:
     @classmethod
     def for_pipeline(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
         """Return a schedule of a bound pipeline, with the rewrites that led to it."""
-        return cls(bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions, bound.windows)
+        return cls(
+            bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions, bound.windows, bound.scans
+        )  # fmt: skip
 
     @property
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of the pipeline, in the order of their application."""
-        return (*self.windows, *self.rfactors, *self.fusions)
+        return (*self.windows, *self.scans, *self.rfactors, *self.fusions)
+
+    @property
+    def reassociates(self) -> bool:
+        """Whether rewrites change the order in which floating-point sums are rounded."""
+        return bool(self.windows or self.scans or self.rfactors)
 
     @property
     def materialised(self) -> frozenset[str]:

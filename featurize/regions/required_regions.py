@@ -256,7 +256,8 @@ class RequiredRegions:
         for s in location.stages:
             stage = self.bound.stage(s.func, s.number)
             consumers.append((stage, _ranges(self.bound, stage, dims, low, high)))
-        inside = location.inside | {location.func} if location.grouped else location.inside
+        widened = location.grouped or any(f is not None for f in self.bound.funcs[location.func].fixed)
+        inside = location.inside | {location.func} if widened else location.inside
         region = demanded_region(self.bound, consumers, location.func, inside, dict(location.grouped))
         assert region is not None
         return region

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
 from autosched.schedule.types import Level, StageId, TileAlignment
@@ -164,36 +164,44 @@ def lane_sizes(bound: BoundPipeline, stages: Iterable[StageId]) -> dict[str, int
     return {d.name: d.extent for s in stages for d in bound.stage(*s).loops if d.lanes}
 
 
-def member_dims(bound: BoundPipeline, stage: StageId) -> tuple[str, ...]:
+def member_dims(bound: BoundPipeline, stage: StageId, level: Level = Level.BLOCK) -> tuple[str, ...]:
     """Return the loops of a producer's stage that threads divide.
 
-    They are its dimensions, the reductions of atomic updates, and lane loops.
+    They are its dimensions, and at BLOCK the reductions of atomic updates, parallel reductions, and lane loops.
     """
-    loops = bound.stage(*stage).loops if bound.stage(*stage).combine else ()
-    shared = (d.name for d in loops if d.reduction)
-    return (*bound.funcs[stage.func].dims, *shared, *lane_sizes(bound, (stage,)))
+    dims = bound.funcs[stage.func].dims
+    if level is not Level.BLOCK:
+        return dims
+    return (*dims, *(d.name for d in _divided_reductions(bound.stage(*stage))), *lane_sizes(bound, (stage,)))
+
+
+def _divided_reductions(stage: BoundStage) -> list[LoopDim]:
+    """Return the reductions of a block-level producer's stage that threads divide."""
+    return [d for d in stage.reductions if stage.combine or (d.parallel and not d.lanes)]
 
 
 def shared_tile(bound: BoundPipeline, stage: StageId) -> Tile:
     """Return threads and points of each of `member_dims`, for updates of a block-level producer with shared terms.
 
-    Threads divide the reductions of an atomic update, innermost first, so that neighbours read neighbouring elements.
-    An update with a warp reduction has its lanes, and 0 for the threads and points of the producer. Other updates have
-    no tile.
+    Threads divide the reductions of an atomic update and parallel reductions, innermost first, so that neighbours read
+    neighbouring elements. An update with a warp reduction has its lanes, and 0 for the threads and points of the
+    producer, as has one with parallel reductions for its other loops. Other updates have no tile.
     """
     update = bound.stage(*stage)
     lanes = lane_sizes(bound, (stage,))
     if lanes:
         return (*((0, 0) for _ in bound.funcs[stage.func].dims), *((n, 1) for n in lanes.values()))
-    if not update.combine:
+    divided = _divided_reductions(update)
+    if not divided:
         return ()
     left = SHARED_THREADS
     tile: list[tuple[int, int]] = []
-    for d in reversed(update.reductions):
+    for d in reversed(divided):
         points = -(-d.extent // min(left, 1 << (d.extent.bit_length() - 1)))
         tile.insert(0, (-(-d.extent // points), points))
         left = max(left // tile[0][0], 1)
-    return (*((1, 1) for _ in bound.funcs[stage.func].dims), *tile)
+    own = () if update.combine else {d.name for d in update.loops}
+    return (*((0, 0) if d in own else (1, 1) for d in bound.funcs[stage.func].dims), *tile)
 
 
 def inner_reductions(stage: BoundStage, dims: Sequence[str]) -> tuple[str, ...]:

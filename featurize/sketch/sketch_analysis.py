@@ -35,16 +35,17 @@ class SketchAnalysis:
         self.rows: tuple[StageId, ...] = self._stage_rows()
         self.inlined = tuple(f for f in bound.funcs if f in sketch.inlined)
         self.accesses: dict[StageId, StageAccesses] = {s: table.of(s.func, s.number, sketch.inlined) for s in self.rows}
-        self.dims: list[tuple[str, ...]] = [
-            tiled_dims(bound, sketch.stages) if sketch.location(s.func) is None else member_dims(bound, s)
-            for s in self.rows
-        ]
+        self.dims: list[tuple[str, ...]] = [self._divided_loops(s) for s in self.rows]
         self.lifetimes = self._lifetimes()
         threads = {p.func for p in sketch.locations if p.level is Level.THREAD}
         self.carriers = tuple(s for s in self.rows if s.func not in threads)
         self.overflow = any(a.overflow for a in self.accesses.values())
         self._by_columns: dict[tuple[str | None, ...], frozenset[str]] = {}
         self.earlier = self._earlier()
+
+    def _divided_loops(self, stage: StageId) -> tuple[str, ...]:
+        at = self.sketch.location(stage.func)
+        return tiled_dims(self.bound, self.sketch.stages) if at is None else member_dims(self.bound, stage, at.level)
 
     def _stage_rows(self) -> tuple[StageId, ...]:
         locations = self.sketch.locations

@@ -18,7 +18,6 @@ from autosched.featurize.sketch.sketch import (
     Tile,
     columns,
     inner_order,
-    lane_sizes,
     member_dims,
     shared_tile,
     storage_order,
@@ -57,7 +56,9 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     dims = tiled_dims(bound, stages)
     orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
     orders += [
-        _order(bound, t, member_dims(bound, t.stage), _update_tile(bound, m, t)) for m in members for t in m.tilings
+        _order(bound, t, member_dims(bound, t.stage, m.at.level), _update_tile(bound, m, t))
+        for m in members
+        for t in m.tilings
     ]
     sketch = KernelSketch(
         stages,
@@ -142,8 +143,8 @@ def _update_tile(bound: BoundPipeline, member: FusedProducer, tiling: StageTilin
             *mine[len(dims) :],
         )  # one thread has all points
         return () if mine == shared_tile(bound, tiling.stage) else mine
-    shared = lane_sizes(bound, (tiling.stage,))
-    default = (*tile(member.tilings[0]), *((n, 1) for n in shared.values()))
+    first, default = tile(member.tilings[0]), shared_tile(bound, tiling.stage)
+    default = tuple(own if own[0] else first[k] for k, own in enumerate(default)) or first
     return () if mine == default else mine
 
 

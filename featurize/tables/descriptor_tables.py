@@ -78,7 +78,9 @@ class DescriptorTables:
 
     def dims_of(self, level: int, stages: Sequence[StageId], nest: StageId | None = None) -> tuple[str, ...]:
         """Return the loops of a nest that threads divide, outermost first; ``stages`` share its threads."""
-        return tiled_dims(self.bound, stages) if level == ROOT else member_dims(self.bound, nest or stages[0])
+        if level == ROOT:
+            return tiled_dims(self.bound, stages)
+        return member_dims(self.bound, nest or stages[0], Level.THREAD if level == THREAD else Level.BLOCK)
 
     def location_number(self, location: NestLocation) -> int:
         """Return the number of a location of nests."""

@@ -147,10 +147,20 @@ def images() -> Iterator[RowCase]:
         "summed-area table 1083 x 1439 uint8", table, lambda: {"image": bytes_}, "NumPy",
         lambda: bytes_.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32),
     )  # fmt: skip
+    for n in (1_000_000, 100_000_000):
+        numbers, prefix = RNG.random(n, np.float32), Input("a", float32, 1)
+        yield RowCase(
+            f"prefix sum of {n} float32", Pipeline(cumsum(prefix, x=(0, n)).over(x=(0, n)), name="prefix"),
+            lambda a=numbers: {"a": a}, "NumPy", lambda a=numbers: np.cumsum(a), 1.0,
+        )  # fmt: skip
     try:
         import cv2
     except ImportError:
         return
+    yield RowCase(
+        "integral image and box 31 x 31 of 1083 x 1439 uint8", _integral(h, w), lambda: {"image": bytes_}, "OpenCV",
+        lambda: _integral_by_opencv(bytes_)[1],
+    )  # fmt: skip
     edge, floats = image.clamped(), bytes_.astype(np.float32)
     for n in (3, 5):
         yield RowCase(
@@ -176,6 +186,35 @@ def images() -> Iterator[RowCase]:
             lambda: {"image": floats}, "OpenCV",
             lambda n=n: cv2.blur(floats, (n, n), borderType=cv2.BORDER_REPLICATE),
         )  # fmt: skip
+
+
+def _integral(height: int, width: int, radius: int = 15) -> Pipeline:
+    """Return the means of windows, cut at the edges, from an integral image."""
+    y, x, image = Var("y"), Var("x"), Input("image", uint8, 2)
+    inside = (y > 0) & (x > 0)
+    shifted, mean = Func("shifted"), Func("mean")
+    shifted[y, x] = autosched.select(
+        inside, autosched.cast(int32, image[autosched.max(y - 1, 0), autosched.max(x - 1, 0)]), 0
+    )  # fmt: skip
+    box = {"y": (0, height + 1), "x": (0, width + 1)}
+    integral = cumsum(shifted, name="integral", **box)
+    top, end = autosched.max(y - radius, 0), autosched.min(y + radius + 1, height)
+    left, right = autosched.max(x - radius, 0), autosched.min(x + radius + 1, width)
+    total = integral[end, right] - integral[top, right] - integral[end, left] + integral[top, left]
+    count = (end - top) * (right - left)
+    mean[y, x] = autosched.cast(float32, total) / autosched.cast(float32, count)
+    return Pipeline(mean.over(y=(0, height), x=(0, width)), name="integral")
+
+
+def _integral_by_opencv(image: np.ndarray[Any, Any], radius: int = 15) -> tuple[Any, Any]:
+    import cv2
+
+    table, (height, width) = cv2.integral(image), image.shape
+    y, x = np.arange(height)[:, None], np.arange(width)[None]
+    top, end = np.maximum(y - radius, 0), np.minimum(y + radius + 1, height)
+    left, right = np.maximum(x - radius, 0), np.minimum(x + radius + 1, width)
+    total = table[end, right] - table[top, right] - table[end, left] + table[top, left]
+    return table, total.astype(np.float32) / ((end - top) * (right - left)).astype(np.float32)
 
 
 def cases() -> Iterator[RowCase]:

@@ -54,8 +54,7 @@ def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: in
     out = [np.empty_like(a) for a in expected]
     # Remainder lanes use scalar elementary functions, which round differently from the vector ones.
     exactly = not any(
-        s.schedule.rfactors or s.schedule.windows or vector_math(called_scalar_functions(s.source("cpu")))
-        for s in scheduled
+        s.schedule.reassociates or vector_math(called_scalar_functions(s.source("cpu"))) for s in scheduled
     )
     for kernel in kernels:
         kernel(inputs, out=out)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.search.rewrites.rfactor import rfactor_rewrites
+from autosched.search.rewrites.scan_blocking import scan_rewrites
 from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
 from autosched.search.rewrites.window_doubling import window_rewrites
 from autosched.search.settings import SearchSettings
@@ -21,7 +22,7 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
     Args:
         bound: The pipeline; one that is rewritten already has no further rewrites.
         target: The device.
-        settings: Whether rfactor, warp reductions, windows by doubling and horizontal fusion are tried.
+        settings: Which rewrites are tried.
     """
     if bound.rewrites or bound.lane_loops:
         return [bound]
@@ -30,6 +31,11 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
         rewrites += warp_reduction_rewrites(rewrites, target)
     if settings.windows:
         rewrites += window_rewrites(bound)
+    for blocked in scan_rewrites(bound, target) if settings.scans else ():
+        factored = rfactor_rewrites(blocked, target, atomics="none") if settings.rfactor else [blocked]
+        rewrites += factored
+        if settings.warp_reductions:
+            rewrites += warp_reduction_rewrites(factored, target)
     fusions = _fusions(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
     return [*rewrites, fuse_outputs(bound, fusions)] if fusions else rewrites
 

@@ -22,6 +22,7 @@ from autosched.search.settings import SearchSettings
 from autosched.search.space.atomic_updates import has_atomic_update, only_whole_bins, reads_atomic_update
 from autosched.search.space.compute_locations import ComputeLocations
 from autosched.search.space.decisions import Decision, Option, TileOptions
+from autosched.search.space.periods import periods
 from autosched.search.space.row_scans import scan_stage, with_scan_tilings
 from autosched.search.space.tilings import default_tiling, member_tilings, root_tilings
 
@@ -174,7 +175,9 @@ class OptionEnumerator:
 
         Each block has privatised bins of an atomic update.
         """
-        return func.undefined or (not has_atomic_update(func) and any(f is not None for f in func.fixed))
+        fixed = [f is not None for f in func.fixed]
+        whole = any(fixed) if not self.bound.scans else bool(fixed) and all(fixed)  # blocks of a scan are parts
+        return func.undefined or (whole and not has_atomic_update(func))
 
     def _with_status(
         self,
@@ -356,7 +359,9 @@ class OptionEnumerator:
             lanes = lane_sizes(self.bound, sketch.stages)
             whole = [k for k, d in enumerate(grid.dims) if d in lanes]
             settings = with_long_rows(self.settings) if self.bound.lane_loops else self.settings
-            table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole)
+            of_dim = periods(self.bound, sketch.func) if sketch.stages[0].number == 0 else {}
+            at = {k: of_dim[d] for k, d in enumerate(grid.dims) if d in of_dim}
+            table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole, at)
             table = only_whole_bins(self.bound, self.bound.funcs[sketch.func], table)
             table = only_whole_rows(self.bound, sketch.func, grid, vector, table)
             _, count = grid.blocks(table)
@@ -387,7 +392,9 @@ class OptionEnumerator:
             func = insert_cache_reads(self.bound, [] if source is None else [source]).funcs[name]
             vector = func.dims.index(innermost_dim(func) or func.dims[-1]) if func.dims else 0
             longest = max_vector_length(max(d.bytes_ for d in func.dtypes)) if vectors else 1
-            table = member_tilings(extents, vector, self.settings, self.evaluator.target, longest)
+            table = member_tilings(
+                extents, vector, self.settings, self.evaluator.target, longest, long_rows=bool(self.bound.scans)
+            )
             table = only_whole_warps(self.bound, vector, table)
             tilings = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
         return tilings

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import prod
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.search.settings import SearchSettings
+from autosched.search.space.periods import period_pairs
 from autosched.target import Target
 
 Ints = NDArray[np.int64]
@@ -21,6 +24,8 @@ CPU_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Parts per row to try on a CPU."""
 LONG_ROW = 24
 """Least number of parts above which a row is split into multiples of that number instead."""
+LONG_ROW_THREADS = (128, 256, 512, 1024)
+"""Threads to try for a fused producer of one long row."""
 LEAST_CPU_VECTORS = 2
 """Least vectors per lane loop on a CPU, if the row is long enough."""
 CPU_ROWS = 4
@@ -84,8 +89,9 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
 
 
 def root_tilings(
-    sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target, whole: Collection[int] = ()
-) -> Ints:
+    sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target, whole: Collection[int] = (),
+    periods: Mapping[int, int] = MappingProxyType({}),
+) -> Ints:  # fmt: skip
     """Return threads and serial points ``int64[N, 2 * dims]`` to try for a root stage.
 
     Args:
@@ -94,11 +100,16 @@ def root_tilings(
         settings: Tile sizes to try.
         target: Device limits.
         whole: Positions of dimensions with one thread per point.
+        periods: Points of a tile in some dimensions, by position.
     """
-    choices = [
-        [(n, 1)] if k in whole else _pairs(n, k == vector, len(sizes) == 1, settings, target)
-        for k, n in enumerate(sizes)
-    ]
+
+    def pairs(k: int, n: int) -> list[tuple[int, int]]:
+        if k in whole:
+            return [(n, 1)]
+        of_period = period_pairs(periods[k], k == vector, target) if k in periods else []
+        return of_period or _pairs(n, k == vector, len(sizes) == 1, settings, target)
+
+    choices = [pairs(k, n) for k, n in enumerate(sizes)]
     if not choices:
         return np.zeros((1, 0), np.int64)
     table = _product(choices)
@@ -138,8 +149,9 @@ def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
 
 
 def member_tilings(
-    extents: Sequence[int], vector: int, settings: SearchSettings, target: Target, longest: int = 1
-) -> Ints:
+    extents: Sequence[int], vector: int, settings: SearchSettings, target: Target, longest: int = 1, *,
+    long_rows: bool = False,
+) -> Ints:  # fmt: skip
     """Return threads ``int64[N, dims]`` to try for the region of a fused producer at BLOCK; further points are serial.
 
     Regions exceed tiles by a halo, so thread counts that divide a tile leave uneven serial points. If a row is a
@@ -151,6 +163,7 @@ def member_tilings(
         settings: Thread counts to try.
         target: Device limits.
         longest: Elements of the longest vector to try; 1 for none.
+        long_rows: Whether more threads are tried for a single long row, as in blocks of a scan.
     """
     if not extents:
         return np.zeros((1, 0), np.int64)
@@ -163,6 +176,9 @@ def member_tilings(
         if k == vector:
             whole = (n // s for s in settings.thread_tile_sizes if 1 < s <= longest and n % s == 0)
             sizes = list(dict.fromkeys([*sizes, *whole]))
+        if long_rows and k == vector and prod(extents) == n > max(settings.vector_threads):
+            long = (*LONG_ROW_THREADS, *(n // s for s in settings.thread_tile_sizes if n % s == 0))
+            sizes = list(dict.fromkeys([*sizes, *(t for t in long if t <= min(n, target.max_threads_per_block))]))
         choices.append([t for t in sizes if -(-n // t) <= settings.max_serial_points] or [n])
     table = np.array(list(itertools.product(*choices)), np.int64).reshape(-1, len(extents))
     legal = (table.prod(axis=1) <= target.max_threads_per_block) & ((table > 1).sum(axis=1) <= 3)

@@ -18,9 +18,10 @@ from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, exp, float3
 from autosched import max as larger
 from autosched import min as smaller
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor, ScanBlocking, WindowDoubling
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.rfactor import apply_rfactors
+from autosched.analysis.rewrites.scan_blocking import block_scans
 from autosched.analysis.rewrites.window_doubling import double_windows
 from autosched.schedule.io.serialise import to_document
 from autosched.schedule.io.text import schedule_text
@@ -268,6 +269,19 @@ def window_doubling() -> Example:
     return Example(text(windowed, found), {"windows": written(windowed, found)["windows"]}, before)
 
 
+def scan_blocking() -> Example:
+    img, f, r = Input("img", float32, 2), Func("f"), RDom("r", y=(1, 64))
+    f[y, x] = img[y, x]
+    f[r.y, x] += f[r.y - 1, x]
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"img": (64, 128)})
+    before = text(bound, kernel(bound, [root("f", TILE)]), kernel(bound, [root("f.1", "bx=4 tx=32 rr.y=63")]))
+    blocked = block_scans(bound, [ScanBlocking("f", 1, 16)])
+    totals = [root("f_total", "bk=3 bx=4 tx=32"), root("f_total.1", "bk=3 bx=4 tx=32 relements.i=16")]
+    tile = member(block("f", 2), "kix", f_block="tx=32 ti=16", f_block__1="tx=32 relement.i=15")
+    found = kernel(blocked, totals), kernel(blocked, [root("f", "by=4 bx=4 tx=32 ty=16")], [tile], ["f_carry1"])
+    return Example(text(blocked, *found), {"scans": written(blocked, *found)["scans"]}, before)
+
+
 def histogram() -> BoundPipeline:
     """Return a histogram of bytes."""
     img, h, i = Input("img", uint8, 2), Func("h"), Var("i")
@@ -350,6 +364,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Async copy": async_copy,
     "Sliding window": sliding_window,
     "Window by doubling": window_doubling,
+    "Scan by blocks": scan_blocking,
     "Rfactor": rfactor,
     "Atomic update": atomic,
     "Warp reduction": warp_reduction,

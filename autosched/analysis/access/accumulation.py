@@ -67,6 +67,19 @@ def accumulation(func: Func, definition: Definition) -> Accumulation | None:
     return Accumulation(tuple(op for op, _ in parts), tuple(v for _, v in parts))
 
 
+def accumulation_at(func: Func, component: int, value: Expr, point: Sequence[Expr]) -> tuple[str, Expr] | None:
+    """Return operator and value of ``f[point] op value``, or None for another form.
+
+    Args:
+        func: The Func.
+        component: Number of the tuple component.
+        value: The expression, in the component's type; it reads ``f`` once.
+        point: Indices of that read.
+    """
+    positions = _Positions()
+    return _OwnRead(func, component, positions, positions(point)).split(value, func.dtypes[component])
+
+
 def identity(op: str, dtype: DType) -> Const:
     """Return the identity element of an operator."""
     if op in ("add", "or", "xor"):

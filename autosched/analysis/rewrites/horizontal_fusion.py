@@ -107,6 +107,8 @@ def _build(fusion: HorizontalFusion, bound: BoundPipeline) -> BoundPipeline:
         rebuilt.bound,
         windows=unfused.windows,
         before_windows=unfused.before_windows,
+        scans=unfused.scans,
+        before_scans=unfused.before_scans,
         before_rfactor=unfused.before_rfactor or unfused,
         rfactors=unfused.rfactors,
         before_fusion=unfused,

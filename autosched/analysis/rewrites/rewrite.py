@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import (
+    BoundPipeline,
+    HorizontalFusion,
+    LaneLoop,
+    RFactor,
+    ScanBlocking,
+    WindowDoubling,
+)
 from autosched.analysis.pipeline_memo import pipeline_memo
 
 _MEMO = "_rewrites"
@@ -70,7 +77,15 @@ class ScanStep:
 
 
 Rewrite = (
-    WindowDoubling | RFactor | HorizontalFusion | CacheRead | LaneLoop | MainloopStep | SlidingWindowStep | ScanStep
+    WindowDoubling
+    | ScanBlocking
+    | RFactor
+    | HorizontalFusion
+    | CacheRead
+    | LaneLoop
+    | MainloopStep
+    | SlidingWindowStep
+    | ScanStep
 )
 
 

@@ -119,7 +119,8 @@ def _build(rfactor: RFactor, bound: BoundPipeline) -> BoundPipeline:
     builder = _FactoredFunc(old, rfactor, accumulated, extents, {*bound.funcs, *bound.inputs})
     rebuilt = rebuild_pipeline(bound, {old: Replacement(builder.build())}).bound
     return replace(
-        rebuilt, windows=bound.windows, before_windows=bound.before_windows,
+        rebuilt, windows=bound.windows, before_windows=bound.before_windows, scans=bound.scans,
+        before_scans=bound.before_scans,
         before_rfactor=bound.before_rfactor or bound, rfactors=(*bound.rfactors, rfactor),
     )  # fmt: skip
 

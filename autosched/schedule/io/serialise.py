@@ -11,10 +11,18 @@ import re
 from pathlib import Path
 from typing import Any
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, HorizontalFusion, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import (
+    BoundFunc,
+    BoundPipeline,
+    HorizontalFusion,
+    RFactor,
+    ScanBlocking,
+    WindowDoubling,
+)
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
+from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.atomic_files import replacement_of
 from autosched.errors import InputError, ScheduleError
@@ -74,6 +82,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         "shapes": {name: list(i.shape) for name, i in bound.inputs.items()},
         "params": {name: v if isinstance(v, bool) else int(v) for name, v in bound.specialised.items()},
         **({"windows": [_write_window(w) for w in schedule.windows]} if schedule.windows else {}),
+        **({"scans": [_write_scan(s) for s in schedule.scans]} if schedule.scans else {}),
         **({"splits": [_write_rfactor(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
@@ -153,6 +162,10 @@ def _write_window(w: WindowDoubling) -> dict[str, Any]:
     return {"func": w.func, "stage": w.stage, "loop": w.loop}
 
 
+def _write_scan(s: ScanBlocking) -> dict[str, Any]:
+    return {"func": s.func, "stage": s.stage, "block": s.block, **({"chunk": s.chunk} if s.chunk else {})}
+
+
 def _write_rfactor(s: RFactor) -> dict[str, Any]:
     atomic = {"atomic": True} if s.atomic else {}
     return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **atomic}
@@ -205,7 +218,7 @@ class _Reader:
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
-        rewrites = [key for key in ("windows", "splits", "joins") if key in top.mapping()]
+        rewrites = [key for key in ("windows", "scans", "splits", "joins") if key in top.mapping()]
         _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
         pipeline_hash, pipeline_name = pipeline.text(), name.text()
         if not re.fullmatch("[0-9a-f]{64}", pipeline_hash):
@@ -215,9 +228,11 @@ class _Reader:
         self._check_problem(shapes, params)
         nodes = dict(zip(rewrites, rest, strict=True))
         windows = tuple(self._window(w) for w in nodes["windows"].items()) if "windows" in nodes else ()
+        scans = tuple(self._scan(s) for s in nodes["scans"].items()) if "scans" in nodes else ()
         rfactors = tuple(self._rfactor(s) for s in nodes["splits"].items()) if "splits" in nodes else ()
         fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
-        return Schedule(pipeline_hash, tuple(self._kernel(k) for k in kernels.items()), rfactors, fusions, windows)
+        of_kernels = tuple(self._kernel(k) for k in kernels.items())
+        return Schedule(pipeline_hash, of_kernels, rfactors, fusions, windows, scans)
 
     def _window(self, node: Node) -> WindowDoubling:
         """Read one window by doubling and apply it, which adds names."""
@@ -229,6 +244,19 @@ class _Reader:
             raise node.error(f"cannot be made: {problem}")
         self._continue_with(double_windows(self.bound, (*self.bound.windows, window)))
         return window
+
+    def _scan(self, node: Node) -> ScanBlocking:
+        """Read one scan by blocks and apply it, which adds names."""
+        extra = ["chunk"] if "chunk" in node.mapping() else []
+        func, stage, block, *rest = node.fields("func", "stage", "block", *extra)
+        name = func.choice(self.funcs, "Func of the pipeline")
+        chunk = rest[0].integer(2, LARGEST_EXTENT) if rest else 0
+        scan = ScanBlocking(name, stage.integer(1, 1 << 20), block.integer(2, LARGEST_EXTENT), chunk)
+        problem = scan_error(self.bound, scan)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(block_scans(self.bound, (*self.bound.scans, scan)))
+        return scan
 
     def _rfactor(self, node: Node) -> RFactor:
         """Read one rfactor and apply it, which adds names."""
