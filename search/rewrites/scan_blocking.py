@@ -18,6 +18,8 @@ ENOUGH = 0.5
 """Share of the device's threads that the lines of a scan must occupy for it not to be cut into blocks."""
 SHORTEST = 64
 """Least elements of a scan by blocks."""
+FEWEST = 4096
+"""Least points of a Func whose scans are cut into blocks: the time of smaller ones is that of launches."""
 BLOCK = 32
 """Elements of a block that one thread scans serially on a GPU, unless more blocks than needed would result."""
 CHUNKS = ((9, 160), (15, 256))
@@ -46,7 +48,7 @@ def _next_scan(bound: BoundPipeline, target: Target) -> ScanBlocking | None:
         for stage in func.stages[1:]:
             if stage.is_empty or len(stage.reductions) != 1 or stage.reductions[0].parallel:
                 continue
-            if stage.reductions[0].extent < SHORTEST or stage.owns_point:
+            if stage.reductions[0].extent < SHORTEST or prod(func.extents) < FEWEST or stage.owns_point:
                 continue
             scan = scan_of(bound, func.name, stage.number)
             blocking = None if scan is None else _blocking(func, stage, scan, target)
