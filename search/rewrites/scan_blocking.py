@@ -68,7 +68,10 @@ def _blocking(func: BoundFunc, stage: BoundStage, scan: Scan, target: Target) ->
     if contiguous and not scan.is_linear:
         chunk, most = next((c for c in CHUNKS if scan.length <= c[0] * c[1]), CHUNKS[-1])
         chunks = min(most, -(-scan.length // chunk))
-        return ScanBlocking(func.name, stage.number, chunk * -(-chunks // 32) * 32, chunk)
+        warps = -(-chunks // target.warp_size) * target.warp_size
+        return ScanBlocking(
+            func.name, stage.number, chunk * (warps if chunk * warps < 2 * scan.length else chunks), chunk
+        )  # fmt: skip
     threads = target.multiprocessors * target.max_warps_per_sm * target.warp_size
     if lines >= ENOUGH * threads:
         return None
