@@ -120,6 +120,47 @@ def test_recurrences_of_integers_are_exact(dtype: str) -> None:
     assert_equal(recurrence(cast(as_dtype(dtype), 3), dtype), [ScanBlocking("f", 2, 6)])
 
 
+def second_order(one: Any, two: Any, dtype: str = "float64", *, backwards: bool = False) -> BoundPipeline:
+    """Return a recurrence of second order along the rows of an image."""
+    kind, length = as_dtype(dtype), 41
+    a, f, r = Input("a", kind, 2), Func("f"), RDom("r", x=(2, length))
+    f[y, x] = a[y, x]
+    at, *earlier = (length - 1 - r.x + n if backwards else r.x - n for n in range(3))
+    f[y, at] = a[y, at] + one * f[y, earlier[0]] + two * f[y, earlier[1]]
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, length))), {"a": (3, length)})
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("weights", [(1.2, -0.5), (0.0, 0.75), (-0.25, 0.0), (1.0, 1.0)])
+@pytest.mark.parametrize("block", [2, 3, 7, 16, 20, 41, 60])
+def test_recurrences_of_second_order(weights: tuple[float, float], block: int, backwards: bool) -> None:
+    bound = second_order(*weights, backwards=backwards)
+    inputs = data_of(bound)
+    got = interpret(block_scans(bound, [ScanBlocking("f", 1, block)]).pipeline, inputs)["f"]
+    expected = interpret(bound.pipeline, inputs)["f"]
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
+@pytest.mark.parametrize("block", [2, 5, 8, 40])
+def test_recurrences_of_second_order_of_integers_are_exact(dtype: str, block: int) -> None:
+    kind = as_dtype(dtype)
+    assert_equal(second_order(cast(kind, 3), cast(kind, 5), dtype), [ScanBlocking("f", 1, block)])
+
+
+def test_zeros_stay_zero_in_recurrences_of_second_order() -> None:
+    bound = second_order(1e20, 1e20)
+    inputs = {"a": np.zeros((3, 41))}
+    assert_equal(bound, [ScanBlocking("f", 1, 16)], inputs)
+
+
+def test_two_earlier_elements_alone_are_a_recurrence() -> None:
+    a, f, r = Input("a", int32, 2), Func("f"), RDom("r", x=(2, 40))
+    f[y, x] = a[y, x]
+    f[y, r.x] = f[y, r.x] + f[y, r.x - 2]
+    assert_equal(bind(Pipeline(f.over(y=(0, 3), x=(0, 40))), {"a": (3, 40)}), [ScanBlocking("f", 1, 7)])
+
+
 def _recurrence_of(form: str) -> BoundPipeline:
     a, w, f, r = Input("a", float32, 2), Param("w", float32, 0.25), Func("f"), RDom("r", x=(1, 40))
     f[y, x] = a[y, x]
@@ -200,8 +241,8 @@ def _update(kind: str) -> BoundPipeline:
     f[y, x] = a[y, x]
     if kind == "two loops":
         f[r.y, r.x] = f[r.y - 1, r.x] + a[r.y, r.x]
-    elif kind == "two before":
-        f[y, r.x + 1] = f[y, r.x - 1] + a[y, r.x]
+    elif kind == "three before":
+        f[y, r.x + 2] = f[y, r.x - 1] + a[y, r.x]
     elif kind == "two reads":
         f[y, r.x] = f[y, r.x - 1] * f[y, r.x - 1] + a[y, r.x]
     elif kind == "weight by element":
@@ -218,7 +259,7 @@ def _update(kind: str) -> BoundPipeline:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("two loops", "a scan has one"), ("two before", "neither"), ("two reads", "neither"),
+        ("two loops", "a scan has one"), ("three before", "neither"), ("two reads", "neither"),
         ("weight by element", "neither"), ("index by float", "does not write"), ("stride", "does not write"),
         ("other row", "does not write"),
     ],

@@ -30,22 +30,27 @@ Rng = np.random.Generator
 
 def random_scan(rng: Rng) -> tuple[BoundPipeline, ScanBlocking, bool]:
     """Return a scan, its blocks, and whether any order of its elements gives the same values."""
-    op = str(rng.choice([*OPERATORS, "linear"]))
-    exact = bool(rng.random() < 0.6) or op not in ("add", "mul", "min", "max", "linear")
+    op = str(rng.choice([*OPERATORS, "linear", "second order"]))
+    linear = op in ("linear", "second order")
+    exact = bool(rng.random() < 0.6) or op not in ("add", "mul", "min", "max", "linear", "second order")
     kind = as_dtype(str(rng.choice(INTEGERS if exact else FLOATS)))
     y, x, a, f, after = Var("y"), Var("x"), Input("a", kind, 2), Func("f"), Func("after")
     lengths = {"y": int(rng.integers(1, 12)), "x": int(rng.integers(1, 12))}
     dim = str(rng.choice(["y", "x"]))
     length = lengths[dim] = int(rng.integers(3, 60))
     start = int(rng.integers(0, length - 2))  # points before it are not scanned
-    r = RDom("r", i=(start + 1, length))
+    order = 2 if op == "second order" else 1
+    length = max(length, start + order + 2)
+    lengths[dim] = length
+    r = RDom("r", i=(start + order, length))
     backwards = rng.random() < 0.4
-    at, before = (length - 1 - r.i, length - r.i) if backwards else (r.i, r.i - 1)
-    here, previous = ((y, at), (y, before)) if dim == "x" else ((at, x), (before, x))
+    at, *earlier = (length - 1 - r.i + n if backwards else r.i - n for n in range(3))
+    here, previous, second = ((y, i) if dim == "x" else (i, x) for i in (at, *earlier))
     f[y, x] = a[y, x] if rng.random() < 0.7 else cast(kind, 2)
     element = f[here] if rng.random() < 0.5 else cast(kind, a[here] * 3)
-    if op == "linear":
-        f[here] = cast(kind, 2 if kind.is_int else 0.5) * f[previous] + element
+    if linear:
+        value = cast(kind, 2 if kind.is_int else 0.5) * f[previous] + element
+        f[here] = value if order == 1 else value - cast(kind, 3 if kind.is_int else 0.25) * f[second]
     else:
         f[here] = cast(kind, OPERATORS[op](f[previous], element))
     after[y, x] = f[y, x + 1]
@@ -57,7 +62,7 @@ def random_scan(rng: Rng) -> tuple[BoundPipeline, ScanBlocking, bool]:
     pipeline = Pipeline(out)
     bound = bind(pipeline, {i.name: shape for i in pipeline.inputs})
     positions = length - start
-    chunk = int(rng.integers(2, 6)) if op != "linear" and positions > 4 and rng.random() < 0.5 else 0
+    chunk = int(rng.integers(2, 6)) if not linear and positions > 4 and rng.random() < 0.5 else 0
     most = 2 * positions - 1
     block = chunk * int(rng.integers(2, max(most // chunk, 2) + 1)) if chunk else int(rng.integers(2, most + 1))
     return bound, ScanBlocking("f", 1, block if block <= most else 2, chunk if block <= most else 0), exact

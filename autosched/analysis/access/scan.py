@@ -2,6 +2,7 @@
 
     f[p, x] = f[p, x - 1] op value           op: sum, product, minimum, maximum, and, or, xor
     f[p, x] = weight * f[p, x - 1] + value   a linear recurrence; the weight is the same for all x
+    f[p, x] = w1 * f[p, x - 1] + w2 * f[p, x - 2] + value   one of second order
 
 The loop may run forwards or backwards.
 """
@@ -20,8 +21,10 @@ from autosched.lang.expr import Binary, Expr, Load, RVar, Unary, Var, children, 
 from autosched.lang.func import Definition, Func
 from autosched.lang.operators import typed_const
 
-_Linear = tuple[Expr | None, Expr | None]
-"""Weight of the previous element, and the rest; None for 0."""
+ORDER = 2
+"""Highest order of linear recurrences."""
+_Linear = dict[int, Expr]
+"""Weight of the element before by distance, and the rest at distance 0; those of 0 are left out."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,13 @@ class Scan:
 
     Attributes:
         axis: Position of the dimension.
-        first: The position before the first written one, from which the scan starts.
+        first: The first position: the one before the first written one, or two before it for second order.
         step: 1 for a scan forwards, -1 for one backwards.
-        length: Positions of the scan, ``first`` included.
-        loop: The reduction loop; its lowest value writes position ``first + step``.
+        length: Positions of the scan, those before the first written one included.
+        loop: The reduction loop; its lowest value writes position ``first + order * step``.
         operators: The operator of each component; ``add`` for a linear recurrence.
         weights: The weight of the previous element in each component, None for 1.
+        second: The weight of the element before that in each component, None for 0.
         values: The combined value of each component. It reads no other point of the Func; reads of its own point are
             reads of ``before``.
         before: The Func before the update.
@@ -48,6 +52,7 @@ class Scan:
     loop: RVar
     operators: tuple[str, ...]
     weights: tuple[Expr | None, ...]
+    second: tuple[Expr | None, ...]
     values: tuple[Expr, ...]
     before: Func
 
@@ -58,9 +63,14 @@ class Scan:
         return min(self.first, last), max(self.first, last)
 
     @property
+    def order(self) -> int:
+        """The number of earlier elements that each element depends on directly."""
+        return 2 if any(w is not None for w in self.second) else 1
+
+    @property
     def is_linear(self) -> bool:
         """Whether a component is a linear recurrence with a weight."""
-        return any(w is not None for w in self.weights)
+        return self.order > 1 or any(w is not None for w in self.weights)
 
 
 def find_scan(bound: BoundPipeline, func: str, stage: int, before_name: str) -> Scan | str:
@@ -88,18 +98,25 @@ def find_scan(bound: BoundPipeline, func: str, stage: int, before_name: str) -> 
     step, (loop,) = position.terms[0][1], definition.rvars
     lowest = position.const + step * rvar_range(loop)[0]
     point = tuple(ix.key(to_index(i, memo)) for i in definition.indices)
-    previous = [i - step if k == axis else i for k, i in enumerate(definition.indices)]
-    keys = tuple(ix.key(to_index(i, memo)) for i in previous)
+    earlier = [
+        [i - n * step if k == axis else i for k, i in enumerate(definition.indices)] for n in range(1, ORDER + 1)
+    ]  # fmt: skip
+    keys = [tuple(ix.key(to_index(i, memo)) for i in indices) for indices in earlier]
     before = _earlier_stages(old, [specialiser.definition(d) for d in old.definitions[:stage]], before_name)
     lines = []
     for k, value in enumerate(_with_own_reads(old, definition, before, point, memo)):
-        line = _Recurrence(old, k, previous, keys, memo).split(value)
+        line = _Recurrence(old, k, earlier[0], keys, memo).split(value)
         if line is None:
-            return f"{what} is neither f[x] = f[x - 1] op value nor f[x] = weight * f[x - 1] + value"
+            return f"{what} is neither f[x] = f[x - 1] op value nor f[x] = w1 * f[x - 1] + w2 * f[x - 2] + value"
         lines.append(line)
     low, high = rvar_range(loop)
-    operators, weights, terms = zip(*lines, strict=True)
-    return Scan(axis, lowest - step, step, high - low + 2, loop, operators, weights, terms, before)
+    operators, weights, second, terms = zip(*lines, strict=True)
+    scan = Scan(axis, lowest - step, step, high - low + 2, loop, operators, weights, second, terms, before)
+    if scan.order == 1:
+        return scan
+    if len(terms) > 1:
+        return f"{what} is of second order and has {len(terms)} components; only one is supported"
+    return replace(scan, first=lowest - 2 * step, length=scan.length + 1)
 
 
 def _written_axis(func: Func, definition: Definition, memo: Memo) -> tuple[int, ix.Affine] | None:
@@ -165,56 +182,58 @@ class _Recurrence:
         func: The Func.
         component: Number of the component.
         previous: Indices of the previous element.
-        keys: Text of these.
+        keys: Text of the indices of the earlier elements, the previous one first.
         memo: Converted indices.
     """
 
     func: Func
     component: int
     previous: Sequence[Expr]
-    keys: tuple[str, ...]
+    keys: Sequence[tuple[str, ...]]
     memo: Memo
 
-    def split(self, value: Expr) -> tuple[str, Expr | None, Expr] | None:
-        """Return operator, weight and combined value of an expression; None for another form."""
+    def split(self, value: Expr) -> tuple[str, Expr | None, Expr | None, Expr] | None:
+        """Return operator, both weights and combined value of an expression; None for another form."""
         part = accumulation_at(self.func, self.component, value, self.previous)
         if part is not None and not _reads(self.func, part[1]):
-            return part[0], None, part[1]
+            return part[0], None, None, part[1]
         dtype = self.func.dtypes[self.component]
         linear = self._linear(value)
-        if linear is None or linear[0] is None or value.dtype != dtype or dtype.kind == "b":
+        if not linear or max(linear) == 0 or value.dtype != dtype or dtype.kind == "b":
             return None
-        weight, rest = linear
-        if any(isinstance(n, RVar) for n in walk(weight)):
+        weights = [linear.get(n) for n in range(1, ORDER + 1)]
+        if any(isinstance(n, RVar) for w in weights if w is not None for n in walk(w)):
             return None
-        return "add", weight, typed_const(0, dtype) if rest is None else rest
+        zero = typed_const(0, dtype)
+        return "add", zero if weights[0] is None else weights[0], weights[1], linear.get(0, zero)
 
-    def _is_previous(self, e: Expr) -> bool:
-        own = isinstance(e, Load) and e.source is self.func and e.component == self.component
-        return own and isinstance(e, Load) and _key(e, self.memo) == self.keys
+    def _distance(self, e: Expr) -> int:
+        """Return the distance of a read of an earlier element, 0 for other expressions."""
+        if isinstance(e, Load) and e.source is self.func and e.component == self.component:
+            key = _key(e, self.memo)
+            return next((n for n, earlier in enumerate(self.keys, 1) if key == earlier), 0)
+        return 0
 
     def _linear(self, e: Expr) -> _Linear | None:
-        """Return weight and rest of ``e = weight * previous + rest``; None where ``e`` is not linear."""
-        if self._is_previous(e):
-            return typed_const(1, e.dtype), None
+        """Return the weights of the earlier elements and the rest; None where an expression is not linear in them."""
+        distance = self._distance(e)
+        if distance:
+            return {distance: typed_const(1, e.dtype)}
         if not _reads(self.func, e):
-            return None, e
+            return {0: e}
         match e:
             case Unary(op="neg"):
                 inner = self._linear(e.a)
-                return None if inner is None else (_negative(inner[0]), _negative(inner[1]))
+                return None if inner is None else {n: Unary("neg", w, e.dtype) for n, w in inner.items()}
             case Binary(op="add" | "sub"):
                 a, b = self._linear(e.a), self._linear(e.b)
                 if a is None or b is None:
                     return None
-                return _combined(e.op, a[0], b[0]), _combined(e.op, a[1], b[1])
+                return {n: w for n in sorted(a.keys() | b.keys()) for w in [_combined(e.op, a.get(n), b.get(n))]}
             case Binary(op="mul"):
                 scaled, factor = (e.a, e.b) if _reads(self.func, e.a) else (e.b, e.a)
                 inner = None if _reads(self.func, factor) else self._linear(scaled)
-                if inner is None:
-                    return None
-                weight, rest = (None if part is None else Binary("mul", factor, part, e.dtype) for part in inner)
-                return weight, rest
+                return None if inner is None else {n: Binary("mul", factor, w, e.dtype) for n, w in inner.items()}
         return None
 
 
@@ -222,13 +241,10 @@ def _reads(func: Func, e: Expr) -> bool:
     return any(isinstance(n, Load) and n.source is func for n in walk(e))
 
 
-def _negative(e: Expr | None) -> Expr | None:
-    return None if e is None else Unary("neg", e, e.dtype)
-
-
-def _combined(op: str, a: Expr | None, b: Expr | None) -> Expr | None:
-    if b is None:
+def _combined(op: str, a: Expr | None, b: Expr | None) -> Expr:
+    if a is not None and b is not None:
+        return Binary(op, a, b, a.dtype)
+    if a is not None:
         return a
-    if a is None:
-        return b if op == "add" else _negative(b)
-    return Binary(op, a, b, a.dtype)
+    assert b is not None
+    return b if op == "add" else Unary("neg", b, b.dtype)

@@ -7,7 +7,7 @@
 
 This is the reduce-then-scan form. Each element is read twice and written once; blocks run in parallel. The carry of a
 linear recurrence ``f[x] = w * f[x - 1] + a[x]`` is multiplied by ``w ** 64`` from block to block, and enters a block at
-its first element.
+its first element. Recurrences of second order carry two elements, multiplied by a power of their 2 x 2 matrix.
 
 With ``chunk``, the threads of a block scan chunks of it (``f_block``), and the totals of the chunks are scanned by
 doubling with radix 4 (``f_chunk1``, ``f_chunk4``, ...), as are the totals of the blocks.
@@ -18,22 +18,20 @@ the rounding of floating-point sums and products.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from math import isfinite
 
 from autosched.analysis.access.accumulation import identity
 from autosched.analysis.access.scan import Scan, find_scan
 from autosched.analysis.bound_pipeline import BoundPipeline, ScanBlocking
-from autosched.analysis.expressions.constant_folding import fold
-from autosched.analysis.expressions.hash_consing import Interner
-from autosched.analysis.indices.to_index import rvar_range, to_index
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
+from autosched.analysis.rewrites.recurrence_powers import times_matrix_power, times_powers
 from autosched.analysis.rewrites.rewrite import apply, build
+from autosched.analysis.rewrites.scan_elements import ScanElements
 from autosched.errors import ScheduleError
 from autosched.lang.dtypes import DType
-from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Select, Unary, Var, children, postorder, rebuild, walk
+from autosched.lang.expr import Binary, Expr, Load, RVar, Select, Var, walk
 from autosched.lang.func import Definition, Func
 from autosched.lang.functions import max as larger
 from autosched.lang.functions import min as smaller
@@ -90,8 +88,8 @@ def _checked(bound: BoundPipeline, blocking: ScanBlocking) -> Scan | str:
             f"chunks of {blocking.chunk} elements in blocks of {blocking.block} of {blocking.func!r}: give a divisor, "
             "and none for a linear recurrence"
         )
-    elements = _Elements(scan)
-    if any(value is None for value in elements.at_first()):
+    elements = ScanElements(scan)
+    if any(value is None for values in elements.at_start() for value in values):
         return f"{blocking.func!r} is undefined at the position before update {blocking.stage}"
     region = func.region[scan.axis]
     outside = elements.before(Var("x"), region) if _exceeds(region, scan.ends) else []
@@ -126,105 +124,6 @@ def _build(blocking: ScanBlocking, bound: BoundPipeline) -> BoundPipeline:
     )  # fmt: skip
 
 
-class _Elements:
-    """The elements of a scan: the value before it at position 0, then the combined values.
-
-    Args:
-        scan: The scan.
-    """
-
-    def __init__(self, scan: Scan) -> None:
-        self._scan = scan
-        self._components = range(len(scan.values))
-        self._uniform = self._is_uniform()
-
-    def at_first(self) -> list[Expr | None]:
-        """Return the values at the first position, None where they are undefined."""
-        first = self._scan.first
-        return [self._earlier(k, as_expr(first), (first, first)) for k in self._components]
-
-    def at(self, q: Expr) -> Values:
-        """Return the values at a position from 0 on."""
-        if self._uniform:
-            return tuple(self._combined(k, q) for k in self._components)
-        later = larger(q, 1)
-        return tuple(
-            select(q == 0, first, self._combined(k, later))
-            for k, first in enumerate(self.at_first())
-            if first is not None
-        )
-
-    def before(self, position: Expr, within: tuple[int, int]) -> list[Expr | None]:
-        """Return the values before the scan at a position of the Func, whose range is known."""
-        return [self._earlier(k, position, within) for k in self._components]
-
-    def _is_uniform(self) -> bool:
-        """Whether the formula of the later elements gives the first one as well."""
-        first = self.at_first()
-        return all(
-            value is not None and _is_same(value, self._combined(k, as_expr(0))) for k, value in enumerate(first)
-        )
-
-    def _combined(self, component: int, q: Expr) -> Expr:
-        s = self._scan
-        low = rvar_range(s.loop)[0]
-        value = _with_variable(s.values[component], lambda n: isinstance(n, RVar), q + (low - 1))
-        position = q * s.step + s.first
-        written = s.ends[0] + (s.step > 0), s.ends[1] - (s.step < 0)
-        done: dict[int, Expr] = {}
-        for node in postorder([value], done):
-            if isinstance(node, Load) and node.source is s.before:
-                earlier = self._earlier(node.component, position, written)
-                done[id(node)] = typed_const(0, node.dtype) if earlier is None else earlier  # undefined: any value
-            else:
-                done[id(node)] = rebuild(node, [done[id(c)] for c in children(node)])
-        return done[id(value)]
-
-    def _earlier(self, component: int, position: Expr, within: tuple[int, int]) -> Expr | None:
-        """Return a value before the scan, by the definition that gives it if there is only one; None if undefined."""
-        s, f = self._scan, self._scan.before
-        point = tuple(position if k == s.axis else v for k, v in enumerate(f.vars))
-        for d in reversed(f.definitions):
-            if not d.values:
-                return None
-            index = d.indices[s.axis]
-            pure = all(
-                isinstance(i, Var) and i.name == f.dims[k] for k, i in enumerate(d.indices) if k != s.axis
-            )  # fmt: skip
-            value = d.values[component]
-            if not pure or d.rvars or any(isinstance(n, Load) and n.source is f for n in walk(value, *d.indices)):
-                break
-            if isinstance(index, Var):
-                return _with_variable(value, _is_var(index.name), position)
-            only = to_index(index)
-            if not isinstance(only, int):
-                break
-            if within == (only, only):
-                return value
-            if within[0] <= only <= within[1]:
-                break
-        return Load(f, point, f.dtypes[component], component)
-
-
-def _is_var(name: str) -> Callable[[Expr], bool]:
-    return lambda n: isinstance(n, Var) and n.name == name
-
-
-def _with_variable(e: Expr, is_variable: Callable[[Expr], bool], new: Expr) -> Expr:
-    """Return an expression with another one in place of a variable, its constants folded."""
-    done: dict[int, Expr] = {}
-    for node in postorder([e], done):
-        parts = [done[id(c)] for c in children(node)]
-        constant = None if is_variable(node) else fold(node, parts)
-        done[id(node)] = new if is_variable(node) else rebuild(node, parts) if constant is None else constant
-    return done[id(e)]
-
-
-def _is_same(a: Expr, b: Expr) -> bool:
-    interner = Interner()
-    return interner(a) is interner(b)
-
-
 @dataclass
 class _BlockedScan:
     """Builds the Funcs of a scan by blocks.
@@ -244,7 +143,7 @@ class _BlockedScan:
     taken: set[str]
 
     def __post_init__(self) -> None:
-        self._elements = _Elements(self.scan)
+        self._elements = ScanElements(self.scan)
         self._size = self.blocking.block
         self._blocks = -(-self.scan.length // self._size)
         self._k, self._i = (Var(self._fresh_dim(n)) for n in ("k", "i"))
@@ -256,8 +155,11 @@ class _BlockedScan:
     def build(self) -> Func:
         """Return the Func that combines carries and blocks; its later stages are unchanged."""
         f = self.func
-        carry = self._carries() if self._blocks > 1 else None
-        block = self._block(carry)
+        second = self.scan.order == 2
+        carry = None
+        if self._blocks > 1:
+            carry = self._second_order_carries() if second else self._carries()
+        block = self._second_order_block(carry) if second else self._block(carry)
         chunks = self._chunk_totals(block) if self.blocking.chunk else None
         new = Func(f.name)
         new.location, new._dtypes = f.location, f.dtypes
@@ -267,10 +169,10 @@ class _BlockedScan:
         new._definitions += [pure, *(with_replaced_reads(d, {f: Replacement(new)}) for d in later)]
         return new
 
-    def _new(self, suffix: str, dims: Sequence[Var], values: Values) -> Func:
+    def _new(self, suffix: str, dims: Sequence[Var], values: Values, dtypes: Sequence[DType] = ()) -> Func:
         g = Func(fresh_name(f"{self.func.name}_{suffix}", self.taken))
         self.taken.add(g.name)
-        g.location, g._dtypes = self.func.location, self.func.dtypes
+        g.location, g._dtypes = self.func.location, tuple(dtypes) or self.func.dtypes
         g._definitions.append(Definition(tuple(dims), values, (), self.func.location))
         return g
 
@@ -315,9 +217,61 @@ class _BlockedScan:
             return self._doubled(total, n, "carry", self._size)
         carry = self._new("carry", self._axis_vars(k), self._load(total, k))
         (r,) = RDom("blocks", k=(1, n)).vars
-        before = _powers(self.scan.weights, self._load(carry, r - 1), self._size)
+        before = times_powers(self.scan.weights, self._load(carry, r - 1), self._size)
         self._update(carry, self._with_axis(r), (r,), self._joined(before, self._load(carry, r)))
         return carry
+
+    def _second_order_carries(self) -> Func:
+        """Return the last two elements of each block but the last, the later one first."""
+        n, k, scan = self._blocks - 1, self._k, self.scan
+        d = self._dtypes[0]
+        pair = (d, d)
+        w1, w2 = scan.weights[0], scan.second[0]
+        assert w1 is not None and w2 is not None
+
+        def of(g: Func, at: Expr) -> tuple[Expr, Expr]:
+            return Load(g, self._with_axis(at), d, 0), Load(g, self._with_axis(at), d, 1)
+
+        (start,) = self._elements.at(k * self._size)
+        total = self._new("total", self._axis_vars(k), (start, typed_const(0, d)), pair)
+        (i,) = RDom("elements", i=(1, self._size)).vars
+        (element,) = self._elements.at(k * self._size + i)
+        one, two = of(total, k)
+        later = Binary("add", Binary("add", Binary("mul", w1, one, d), Binary("mul", w2, two, d), d), element, d)
+        later = select((k == 0) & (i == 1), element, later)  # given, as the element before it
+        self._update(total, self._with_axis(k), (i,), (later, one))
+        if n == 1:
+            return total
+        carry = self._new("carry", self._axis_vars(k), of(total, k), pair)
+        (r,) = RDom("blocks", k=(1, n)).vars
+        moved = times_matrix_power((w1, w2), of(carry, r - 1), self._size)
+        values = tuple(Binary("add", a, b, d) for a, b in zip(moved, of(carry, r), strict=True))
+        self._update(carry, self._with_axis(r), (r,), values)
+        return carry
+
+    def _second_order_block(self, carry: Func | None) -> Func:
+        """Return the scan of each block, which the last two elements before it enter."""
+        k, i, d = self._k, self._i, self._dtypes[0]
+        w1, w2 = self.scan.weights[0], self.scan.second[0]
+        assert w1 is not None and w2 is not None
+        (value,) = self._elements.at(self._position())
+        if carry is not None:
+            one, two = (Load(carry, self._with_axis(larger(k - 1, 0)), d, c) for c in range(2))
+            first = Binary("add", Binary("add", Binary("mul", w1, one, d), Binary("mul", w2, two, d), d), value, d)
+            second = Binary("add", Binary("mul", w2, one, d), value, d)
+            value = select((i == 0) & (k > 0), first, select((i == 1) & (k > 0), second, value))
+        block = self._new("block", self._axis_vars(k, i), (value,))
+        (j,) = RDom("element", i=(1, self._size)).vars
+        own, one, two = (Load(block, self._with_axis(k, at), d) for at in (j, j - 1, larger(j - 2, 0)))
+        before = Binary("mul", w1, one, d)
+        later = Binary("add", select(j > 1, Binary("add", before, Binary("mul", w2, two, d), d), before), own, d)
+        self._update(block, self._with_axis(k, j), (j,), (select((k == 0) & (j == 1), own, later),))
+        return block
+
+    def _position(self) -> Expr:
+        """Return the position of an element of a block; past the end, the last one."""
+        q = self._k * self._size + self._i
+        return smaller(q, self.scan.length - 1) if self._blocks * self._size > self.scan.length else q
 
     def _doubled(self, g: Func, count: int, name: str, elements: int, *outer: Var) -> Func:
         """Return the scan of ``count`` totals of ``elements`` each along the scanned dimension, by doubling."""
@@ -327,7 +281,7 @@ class _BlockedScan:
             for m in range(1, RADIX):
                 if m * n < count:
                     earlier = self._load(g, *outer, larger(k - m * n, 0))
-                    more = self._joined(_powers(self.scan.weights, earlier, m * n * elements), values)
+                    more = self._joined(times_powers(self.scan.weights, earlier, m * n * elements), values)
                     values = tuple(
                         Select(k >= m * n, a, b, d) for a, b, d in zip(more, values, self._dtypes, strict=True)
                     )
@@ -338,10 +292,7 @@ class _BlockedScan:
     def _block(self, carry: Func | None) -> Func:
         """Return the scan of each block, or of each of its chunks; with the carry, if that of a linear recurrence."""
         k, i, size, chunk = self._k, self._i, self._size, self.blocking.chunk
-        q: Expr = k * size + i
-        if self._blocks * size > self.scan.length:
-            q = smaller(q, self.scan.length - 1)
-        values = self._elements.at(q)
+        values = self._elements.at(self._position())
         if carry is not None and self.scan.is_linear:
             start = self._joined(self._weighted(self._load(carry, larger(k - 1, 0)), self.scan.weights), values)
             values = tuple(select((i == 0) & (k > 0), a, b) for a, b in zip(start, values, strict=True))
@@ -389,47 +340,3 @@ class _BlockedScan:
         """Return the values with those of earlier parts, except in part 0."""
         joined = self._joined(carried, values)
         return tuple(Select(number == 0, b, a, d) for a, b, d in zip(joined, values, self._dtypes, strict=True))
-
-
-def _powers(weights: Sequence[Expr | None], values: Values, count: int) -> Values:
-    """Return the values multiplied by ``count`` weights each."""
-    return tuple(v if w is None else _times_power(w, v, count) for w, v in zip(weights, values, strict=True))
-
-
-def _times_power(weight: Expr, value: Expr, count: int) -> Expr:
-    """Return ``weight ** count * value``, with the zeros and infinities of one multiplication after the other.
-
-    A power that overflows or underflows has no influence on a zero or an infinity beyond its sign.
-    """
-    power = _power(weight, count)
-    product = Binary("mul", power, value, value.dtype)
-    if not value.dtype.is_float or (isinstance(weight, Const) and _is_normal(float(weight.value), count, value.dtype)):
-        return product
-    d = value.dtype
-    zero, one = typed_const(0, d), typed_const(1, d)
-    sign = select(weight > zero, one, select(weight < zero, Unary("neg", one, d), weight))  # 0 and NaN stay
-    infinite = (value == typed_const(float("inf"), d)) | (value == typed_const(float("-inf"), d))
-    return select((value == zero) | infinite, Binary("mul", _power(sign, count), value, d), product)
-
-
-def _power(weight: Expr, count: int) -> Expr:
-    """Return a power by repeated squaring."""
-    result: Expr | None = None
-    while count:
-        if count & 1:
-            result = weight if result is None else Binary("mul", result, weight, weight.dtype)
-        count >>= 1
-        if count:
-            weight = Binary("mul", weight, weight, weight.dtype)
-    assert result is not None
-    return result
-
-
-def _is_normal(weight: float, count: int, dtype: DType) -> bool:
-    """Whether no power up to ``count`` overflows or underflows."""
-    largest = {2: 2.0**15, 4: 2.0**126, 8: 2.0**1022}[dtype.bytes_]
-    try:
-        power = abs(weight) ** count
-    except OverflowError:
-        return False
-    return isfinite(power) and 1 / largest <= power <= largest
