@@ -22,7 +22,7 @@ FEWEST = 4096
 """Least points of a Func whose scans are cut into blocks: the time of smaller ones is that of launches."""
 BLOCK = 32
 """Elements of a block that one thread scans serially on a GPU, unless more blocks than needed would result."""
-CHUNKS = ((9, 160), (15, 256))
+CHUNKS = ((9, 160), (15, 128))
 """Elements of a chunk and most chunks of a block. Odd strides access different banks of shared memory."""
 CPU_BLOCK = 4096
 """Elements of a block on a CPU, which fit the first-level cache."""

@@ -32,7 +32,7 @@ def times_matrix_power(weights: tuple[Expr, Expr], values: tuple[Expr, Expr], co
         scaled = Binary("mul", entry, value, d)
         return select(value == zero, zero, scaled) if d.is_float else scaled
 
-    return tuple(Binary("add", *(product(e, v) for e, v in zip(row, values, strict=True)), d) for row in rows)
+    return tuple(Binary("add", product(row[0], values[0]), product(row[1], values[1]), d) for row in rows)
 
 
 def _matrix_power(matrix: _Matrix, count: int) -> _Matrix:

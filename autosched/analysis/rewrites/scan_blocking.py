@@ -204,7 +204,7 @@ class _BlockedScan:
     def _carries(self) -> Func:
         """Return the totals of each block and all earlier ones, for all blocks but the last."""
         n, k = self._blocks - 1, self._k
-        starts = tuple(identity(op, d) for op, d in zip(self.scan.operators, self._dtypes, strict=True))
+        starts: Values = tuple(identity(op, d) for op, d in zip(self.scan.operators, self._dtypes, strict=True))
         if self.scan.is_linear:
             starts = self._elements.at(k * self._size)
         total = self._new("total", self._axis_vars(k), starts)
@@ -237,8 +237,8 @@ class _BlockedScan:
         (i,) = RDom("elements", i=(1, self._size)).vars
         (element,) = self._elements.at(k * self._size + i)
         one, two = of(total, k)
-        later = Binary("add", Binary("add", Binary("mul", w1, one, d), Binary("mul", w2, two, d), d), element, d)
-        later = select((k == 0) & (i == 1), element, later)  # given, as the element before it
+        recurrence = Binary("add", Binary("mul", w1, one, d), Binary("mul", w2, two, d), d)
+        later = select((k == 0) & (i == 1), element, Binary("add", recurrence, element, d))  # given in block 0
         self._update(total, self._with_axis(k), (i,), (later, one))
         if n == 1:
             return total
@@ -298,11 +298,11 @@ class _BlockedScan:
             values = tuple(select((i == 0) & (k > 0), a, b) for a, b in zip(start, values, strict=True))
         block = self._new("block", self._axis_vars(k, i), values)
         if chunk:
-            c, j = RDom("chunk", c=(0, size // chunk), j=(1, chunk)).vars
-            loops, at = (c, j), c * chunk + j
+            loops = RDom("chunk", c=(0, size // chunk), j=(1, chunk)).vars
+            at = loops[0] * chunk + loops[1]
         else:
-            (j,) = RDom("element", i=(1, size)).vars
-            loops, at = (j,), as_expr(j)
+            loops = RDom("element", i=(1, size)).vars
+            at = as_expr(loops[0])
         previous = self._weighted(self._load(block, k, at - 1), self.scan.weights)
         self._update(block, self._with_axis(k, at), loops, self._joined(previous, self._load(block, k, at)))
         return block
