@@ -57,7 +57,7 @@ def window_sum(source: Source, *, name: str = "window_sum", dtype: Type = None, 
 
 
 def cumsum(source: Source, *, name: str = "cumsum", dtype: Type = None, **ranges: Range) -> Func:
-    """Return cumulative sums along some dimensions, one after the other.
+    """Return cumulative sums along some dimensions, one after the other, the innermost first.
 
     Args:
         source: An array or Func with one value at each point.
@@ -71,7 +71,7 @@ def cumsum(source: Source, *, name: str = "cumsum", dtype: Type = None, **ranges
     Raises:
         DSLError: For other dimensions, or a source with several values.
     """
-    dims = _checked(source, ranges, "cumsum")
+    dims = _checked(source, ranges, "cumsum")[::-1]
     result: Source = source
     for k, dim in enumerate(dims):
         first, end = ranges[dim]

@@ -96,7 +96,7 @@ def test_several_dimensions_and_stages() -> None:
     a = Input("a", int32, 2)
     box = {"y": (0, 20), "x": (0, 33)}
     table = bind(Pipeline(cumsum(a, name="t", **box).over(**box)), {"a": (20, 33)})
-    assert_equal(table, [ScanBlocking("t_y", 1, 6), ScanBlocking("t", 1, 10, 5)])
+    assert_equal(table, [ScanBlocking("t_x", 1, 10, 5), ScanBlocking("t", 1, 6)])
     f, r, s = Func("f"), RDom("r", y=(1, 20)), RDom("s", x=(1, 33))
     f[y, x] = a[y, x]
     f[r.y, x] += f[r.y - 1, x]
