@@ -71,12 +71,12 @@ def assert_equal(bound: BoundPipeline, scans: list[ScanBlocking], inputs: Arrays
 @pytest.mark.parametrize(("op", "dtype"), KINDS)
 def test_all_operators_and_types(op: str, dtype: str, backwards: bool) -> None:
     bound = line(37, op, dtype, backwards=backwards)
-    for scan in (SCAN, ScanBlocking("f", 1, 12, 3), ScanBlocking("f", 1, 50, 5)):
+    for scan in (SCAN, ScanBlocking("f", 1, 12, 3)):
         assert_equal(bound, [scan])
 
 
-@pytest.mark.parametrize("length", [3, 4, 7, 8, 9, 16, 31, 32, 33, 100])
-@pytest.mark.parametrize(("block", "chunk"), [(2, 0), (4, 0), (4, 2), (5, 0), (31, 0), (32, 8), (33, 3), (66, 3)])
+@pytest.mark.parametrize("length", [3, 4, 7, 8, 9, 16, 33, 100])
+@pytest.mark.parametrize(("block", "chunk"), [(2, 0), (4, 2), (5, 0), (32, 8), (66, 3)])
 def test_all_lengths(length: int, block: int, chunk: int) -> None:
     bound = line(length)
     if block < 2 * length:
@@ -131,8 +131,8 @@ def second_order(one: Any, two: Any, dtype: str = "float64", *, backwards: bool 
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-@pytest.mark.parametrize("weights", [(1.2, -0.5), (0.0, 0.75), (-0.25, 0.0), (1.0, 1.0)])
-@pytest.mark.parametrize("block", [2, 3, 7, 16, 20, 41, 60])
+@pytest.mark.parametrize("weights", [(1.2, -0.5), (0.0, 0.75), (1.0, 1.0)])
+@pytest.mark.parametrize("block", [2, 7, 20, 60])
 def test_recurrences_of_second_order(weights: tuple[float, float], block: int, backwards: bool) -> None:
     bound = second_order(*weights, backwards=backwards)
     inputs = data_of(bound)
@@ -309,3 +309,47 @@ def test_search_blocks_recursive_filters_in_both_directions() -> None:
         ("blur_columns", 2), ("blur_columns", 1), ("blur_rows", 2), ("blur_rows", 1),
     ]  # fmt: skip
     assert not scan_rewrites(bind(app.build(), {"input": (3, 2560, 1536)}), get_target("cpu"))
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_nan_in_minima_and_maxima(op: str) -> None:
+    bound = line(40, op, "float32")
+    inputs = data_of(bound)
+    inputs["a"][1, 21], inputs["a"][2, 0] = np.nan, np.nan
+    for scan in (SCAN, ScanBlocking("f", 1, 12, 3)):
+        assert_equal(bound, [scan], inputs)
+
+
+@pytest.mark.parametrize("column", [0, 5, 39])
+def test_a_column_is_set_before_the_scan(column: int) -> None:
+    a, f, r = Input("a", int32, 2), Func("f"), RDom("r", x=(1, 40))
+    f[y, x] = a[y, x]
+    f[y, column] = 3
+    f[y, r.x] += f[y, r.x - 1]
+    assert_equal(bind(Pipeline(f.over(y=(0, 3), x=(0, 40))), {"a": (3, 40)}), [ScanBlocking("f", 2, 8)])
+
+
+def test_scans_after_other_updates() -> None:
+    a, f, r, s = Input("a", int32, 2), Func("f"), RDom("r", x=(1, 40)), RDom("s", k=9)
+    f[y, x] = a[y, x]
+    f[y, x] += a[y, s.k] * x
+    f[y, r.x] += f[y, r.x - 1]
+    f[y, 39 - r.x] += f[y, 40 - r.x]
+    bound = bind(Pipeline(f.over(y=(0, 3), x=(0, 40))), {"a": (3, 40)})
+    assert_equal(bound, [ScanBlocking("f", 2, 8)])
+    assert_equal(bound, [ScanBlocking("f", 3, 8)])
+    assert_equal(bound, [ScanBlocking("f", 2, 8), ScanBlocking("f", 1, 12, 3)])
+
+
+def test_types_wider_than_the_stored_one() -> None:
+    a, f, r = Input("a", int32, 2), Func("f"), RDom("r", x=(1, 40))
+    f[y, x] = cast("uint8", a[y, x])
+    f[y, r.x] = cast("uint8", cast(int32, f[y, r.x - 1]) + a[y, r.x])
+    assert_equal(bind(Pipeline(f.over(y=(0, 3), x=(0, 40))), {"a": (3, 40)}), [SCAN])
+
+
+def test_a_clamped_sum_is_no_scan() -> None:
+    a, f, r = Input("a", int32, 2), Func("f"), RDom("r", x=(1, 40))
+    f[y, x] = a[y, x]
+    f[y, r.x] = clamp(f[y, r.x - 1] + a[y, r.x], 0, 255)
+    assert "neither" in scan_error(bind(Pipeline(f.over(y=(0, 3), x=(0, 40))), {"a": (3, 40)}), SCAN)
