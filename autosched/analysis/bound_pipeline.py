@@ -182,6 +182,11 @@ class BoundFunc:
         return tuple(max(hi - lo + 1, 0) for lo, hi in self.region)
 
     @property
+    def is_used_whole(self) -> bool:
+        """Whether every use needs all points, since updates fix the range of every dimension."""
+        return bool(self.fixed) and all(f is not None for f in self.fixed)
+
+    @property
     def is_pure(self) -> bool:
         """Whether there is only the pure definition, so that the Func can be inlined."""
         return len(self.stages) == 1

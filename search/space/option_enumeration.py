@@ -175,9 +175,7 @@ class OptionEnumerator:
 
         Each block has privatised bins of an atomic update.
         """
-        fixed = [f is not None for f in func.fixed]
-        whole = any(fixed) if not self.bound.scans else bool(fixed) and all(fixed)  # blocks of a scan are parts
-        return func.undefined or (whole and not has_atomic_update(func))
+        return func.undefined or (func.is_used_whole and not has_atomic_update(func))
 
     def _with_status(
         self,

@@ -45,6 +45,23 @@ def test_fully_pinned_pass_is_costed_in_one_batch(name: str) -> None:
     assert found.levels == state.levels and found.steps == state.steps
 
 
+def test_a_func_with_some_fixed_dimensions_can_be_computed_per_block() -> None:
+    """Each block accumulates the grid of its columns, as in the schedule of an expert."""
+    enumerator = search_of("bilateral_grid").expander.enumerator
+    grid = enumerator.bound.funcs["grid"]
+    assert any(f is not None for f in grid.fixed) and not grid.is_used_whole
+    state = enumerator.start_state()
+    for decision in enumerator.decisions():
+        enumerator.prefetch([state], decision)
+        if decision.func == "grid":
+            break
+        options = enumerator.options(state, decision, only="root")
+        if options:
+            state = enumerator.apply_option(state, decision, options[0], costed=False)
+    placed = enumerator.options(state, decision, only="block")
+    assert placed and all(o.added[0].sketch.location("grid") is not None for o in placed)
+
+
 def test_states_are_costed_after_forced_decisions() -> None:
     """With half of the Funcs pinned, states have the costs of a new evaluator."""
     first = search_of("camera_pipe")

@@ -125,6 +125,6 @@ def can_be_member(func: BoundFunc) -> bool:
         and not func.undefined
         and bool(func.consumers)
         and bool(stages)
-        and all(f is None for f in func.fixed)
+        and not func.is_used_whole
         and all(d.parallel for s in stages for d in s.loops if not d.reduction)
     )
