@@ -48,6 +48,14 @@ NAMES = (
     "layer_norm",
     "standardize",
     "kernel_regression",
+    "softmax",
+    "cross_entropy",
+    "rms_norm",
+    "layer_norm_softmax",
+    "group_norm",
+    "attention",
+    "masked_attention",
+    "causal_attention",
 )
 """Every application, in the order of the suite; each is the module of that name in this package."""
 

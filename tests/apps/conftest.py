@@ -29,7 +29,7 @@ Witness = Callable[[Pipeline, Arrays, Mapping[str, Scalar]], Arrays]
 
 @dataclass(frozen=True)
 class GoldenCase:
-    """One set of inputs with the outputs of Halide and NumPy; names as in the pipeline."""
+    """One set of inputs with the outputs of Halide, NumPy or PyTorch; names as in the pipeline."""
 
     app: App
     suffix: str
