@@ -1,4 +1,4 @@
-"""Time reductions of rows and columns, softmax, scans and windows beside NumPy, PyTorch and OpenCV, in one process.
+"""Time reductions, softmax, norms, attention, scans and windows beside NumPy, PyTorch and OpenCV, in one process.
 
 See `benchmarks.rows`.
 """

@@ -1,6 +1,6 @@
-"""Reductions of rows and columns, softmax, scans and windows on a CPU, and their predictions for an H200.
+"""Reductions, softmax, norms, attention, scans and windows on a CPU, and their predictions for an H200.
 
-    OMP_NUM_THREADS=1 python scripts/bench_rows.py [--only softmax,median] [--seconds 2]
+    OMP_NUM_THREADS=1 python scripts/bench_rows.py [--only softmax,attention] [--seconds 2]
     python scripts/bench_rows.py --target h200 [--only softmax]
 
 On a CPU: milliseconds of default schedules and of a library's function, median of interleaved calls in one process, and
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from statistics import median as median_of
 from typing import Any
@@ -28,35 +27,15 @@ from autosched import Func, Input, Pipeline, RDom, Var, float32, int32, uint8
 from autosched.analysis.bind import bind
 from autosched.errors import CompileError
 from autosched.lang.dtypes import as_dtype
-from autosched.lang.idioms import cumsum, softmax, window_maximum, window_minimum, window_sum
+from autosched.lang.idioms import cumsum, window_maximum, window_minimum, window_sum
 from autosched.lang.median import median
 from autosched.measure.simulated.simulate import simulate
 from autosched.target import get_target
+from benchmarks.row_apps import row_apps
+from benchmarks.row_case import Arrays, RowCase
 
-Arrays = dict[str, np.ndarray[Any, Any]]
 RNG = np.random.default_rng(0)
 MOST_CALLS, LEAST_CALLS = 60, 5
-
-
-@dataclass(frozen=True)
-class RowCase:
-    """A pipeline with its inputs, and a library's function of the same results.
-
-    Attributes:
-        name: Name in tables.
-        pipeline: The pipeline.
-        inputs: Returns its inputs.
-        library: The library's name.
-        call: The library's function.
-        tolerance: Largest difference of the results, relative to the largest value.
-    """
-
-    name: str
-    pipeline: Pipeline
-    inputs: Callable[[], Arrays]
-    library: str
-    call: Callable[[], Any]
-    tolerance: float = 1e-5
 
 
 def reductions() -> Iterator[RowCase]:
@@ -100,40 +79,6 @@ def _numpy_reduction(shape: tuple[int, int], dtype: str, kind: str, axis: int) -
         return a.max(axis=axis)
     total = np.float32 if dtype == "float32" or kind == "mean" else np.int32
     return getattr(a, kind)(axis=axis, dtype=total)
-
-
-def normalisations() -> Iterator[RowCase]:
-    """Yield softmax and layer norm with softmax, beside PyTorch."""
-    import torch
-    from torch.nn import functional
-
-    for shape in ((65_536, 64), (4095, 771), (512, 8192)):
-        scores = Input("x", float32, 2)
-        x = RNG.standard_normal(shape, np.float32)
-        tensor = torch.from_numpy(x)
-        pipeline = Pipeline(softmax(scores, x=(0, shape[1])).over(y=(0, shape[0]), x=(0, shape[1])), name="softmax")
-        yield RowCase(
-            f"softmax {shape[0]} x {shape[1]}", pipeline, lambda x=x: {"x": x}, "PyTorch",
-            lambda t=tensor: functional.softmax(t, -1).numpy(),
-        )  # fmt: skip
-    n, c = Var("n"), Var("c")
-    data, gamma, beta = Input("x", float32, 2), Input("gamma", float32, 1), Input("beta", float32, 1)
-    rows, columns = 4095, 771
-    r, norm = RDom("r", c=columns), Func("norm")
-    mean, var = Func("mean"), Func("var")
-    mean[n] = autosched.sum(data[n, r.c], over=r) / columns
-    deviation = data[n, r.c] - mean[n]
-    var[n] = autosched.sum(deviation * deviation, over=r) / columns
-    norm[n, c] = (data[n, c] - mean[n]) / autosched.sqrt(var[n] + 1e-5) * gamma[c] + beta[c]
-    x = RNG.standard_normal((rows, columns), np.float32) * 3 + 1
-    g, b = RNG.random(columns, np.float32), RNG.random(columns, np.float32)
-    tensors = [torch.from_numpy(a) for a in (x, g, b)]
-    yield RowCase(
-        f"layer norm + softmax {rows} x {columns}",
-        Pipeline(softmax(norm, c=(0, columns)).over(n=(0, rows), c=(0, columns)), name="norm_softmax"),
-        lambda: {"x": x, "gamma": g, "beta": b}, "PyTorch",
-        lambda: functional.softmax(functional.layer_norm(tensors[0], (columns,), *tensors[1:]), -1).numpy(),
-    )  # fmt: skip
 
 
 def images() -> Iterator[RowCase]:
@@ -220,7 +165,7 @@ def _integral_by_opencv(image: np.ndarray[Any, Any], radius: int = 15) -> tuple[
 def cases() -> Iterator[RowCase]:
     """Yield all cases."""
     yield from reductions()
-    yield from normalisations()
+    yield from row_apps()
     yield from images()
 
 
