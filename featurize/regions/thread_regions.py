@@ -75,6 +75,9 @@ def regions_in_thread(
     moves = np.stack(moved[AXES:], axis=1) if moved[AXES:] else np.zeros((n, 0, low.shape[1]), np.int64)
     limits = _limits(probes, largest, enclosing)
     iterations, loop_limits = _enclosing_loops(host, enclosing, reductions)
+    # A region that a loop does not move has no guard against the points of that loop beyond its host's region.
+    fixed = (moves == 0).all(axis=2)[:, :, None]
+    loop_limits = np.where(fixed, iterations[:, :, None], loop_limits)
     linear = np.ones(n, bool)
     if thorough:
         linear = _is_linear(probes, (low, extents), step, moves, iterations, shifts, reductions, units)

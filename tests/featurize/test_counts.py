@@ -77,6 +77,16 @@ def test_loads_that_are_equal_only_in_the_middle_block_count_twice() -> None:
     assert checker.tally.failures == []
 
 
+def test_no_guard_of_other_dimensions_encloses_a_thread_level_producer() -> None:
+    """The maximum of a row inside the loop over the row's points: it is computed beyond the last point, too."""
+    seed = 58
+    checker, kernels = drawn("layer_norm_softmax", seed)
+    inner = [s for p in kernels for s in p.sketch.locations if s.level is Level.THREAD and s.enclosing]
+    assert inner
+    checker.check(seed)
+    assert checker.tally.failures == []
+
+
 def test_kernels_with_cut_aligned_groups_are_approximate() -> None:
     """Code guards each point of a group."""
     checker, kernels = drawn("layer_norm", 3)
