@@ -1,12 +1,12 @@
 """Reductions, softmax, norms, attention, scans and windows on a CPU, and their predictions for an H200.
 
-    OMP_NUM_THREADS=1 python scripts/bench_rows.py [--only softmax,attention] [--seconds 2]
+    OMP_NUM_THREADS=1 python scripts/bench_rows.py [--only softmax,attention] [--seconds 2] [--least]
     python scripts/bench_rows.py --target h200 [--only softmax]
 
-On a CPU: milliseconds of default schedules and of a library's function, median of interleaved calls in one process, and
-the ratio of the medians. For an H200: kernels, microseconds by the analytical model and on the simulated device, and
-the time that the bytes of inputs and outputs take at the memory's rate. Results are checked against the library's.
-OpenCV's rows appear where it is installed.
+On a CPU: milliseconds of default schedules and of a library's function, interleaved in one process: the median of the
+calls, or the least with --least for busy machines, and the ratio. For an H200: kernels, microseconds by the analytical
+model and on the simulated device, and the time that the bytes of inputs and outputs take at the memory's rate. Results
+are checked against the library's. OpenCV's rows appear where it is installed.
 """
 
 from __future__ import annotations
@@ -169,8 +169,10 @@ def cases() -> Iterator[RowCase]:
     yield from images()
 
 
-def time_on_cpu(case: RowCase, seconds: float) -> tuple[float, float, float, float]:
-    """Return the seconds of the search, the median seconds of our calls and the library's, and the relative error."""
+def time_on_cpu(
+    case: RowCase, seconds: float, statistic: Callable[[list[float]], float] = median_of
+) -> tuple[float, float, float, float]:
+    """Return the seconds of the search, those of our calls and the library's, and the relative error."""
     inputs = case.inputs()
     started = time.perf_counter()
     scheduled = autosched.schedule(case.pipeline, inputs=inputs, target="cpu", reuse=False)
@@ -186,7 +188,7 @@ def time_on_cpu(case: RowCase, seconds: float) -> tuple[float, float, float, flo
             started = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - started)
-    return search, median_of(times["ours"]), median_of(times["library"]), error
+    return search, statistic(times["ours"]), statistic(times["library"]), error
 
 
 def _last(result: Any) -> np.ndarray[Any, Any]:
@@ -195,11 +197,11 @@ def _last(result: Any) -> np.ndarray[Any, Any]:
     return np.asarray(several[-1] if isinstance(several, tuple) else several, np.float64)
 
 
-def on_cpu(chosen: list[RowCase], seconds: float) -> Table:
+def on_cpu(chosen: list[RowCase], seconds: float, least: bool) -> Table:
     """Return the table of times on this machine."""
     table = Table("case", "search s", "ours ms", "library ms", "library", "ours / library", "result")
     for case in chosen:
-        search, ours, library, error = time_on_cpu(case, seconds)
+        search, ours, library, error = time_on_cpu(case, seconds, min if least else median_of)
         result = "right" if error <= case.tolerance else f"off by {error:.2g}"
         table.add_row(
             case.name, f"{search:.1f}", f"{1e3 * ours:.3f}", f"{1e3 * library:.3f}", case.library,
@@ -240,7 +242,8 @@ def main() -> None:
     parser.add_argument("--target", choices=("cpu", "h200"), default="cpu")
     parser.add_argument("--only", default="", help="words of the cases' names, separated by commas")
     parser.add_argument("--seconds", type=float, default=2, help="time of each case's calls")
+    parser.add_argument("--least", action="store_true", help="the least time of the calls in place of the median")
     args = parser.parse_args()
     words = [word for word in args.only.split(",") if word]
     chosen = [case for case in cases() if not words or any(word in case.name for word in words)]
-    Console(width=160).print(on_cpu(chosen, args.seconds) if args.target == "cpu" else on_gpu(chosen))
+    Console(width=160).print(on_cpu(chosen, args.seconds, args.least) if args.target == "cpu" else on_gpu(chosen))
