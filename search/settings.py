@@ -54,6 +54,8 @@ class SearchSettings:
             then varies from run to run.
         warp_reductions: Whether the lanes of a warp may share a reduction with few points, and on a CPU the lanes of
             vectors a reduction of neighbouring elements (`autosched.search.rewrites.warp_reductions`).
+        packing: Whether blocks may copy operands in another storage order, so that lanes are contiguous
+            (`autosched.search.refine.packing`, applied to the best schedules, CPU only).
         windows: Whether reductions over neighbouring elements may be computed by doubling
             (`autosched.search.rewrites.window_doubling`).
         scans: Whether scans may be computed by blocks in parallel (`autosched.search.rewrites.scan_blocking`).
@@ -97,6 +99,7 @@ class SearchSettings:
     rfactor: bool = True
     atomics: Atomics = "exact"
     warp_reductions: bool = True
+    packing: bool = True
     windows: bool = True
     scans: bool = True
     horizontal_fusion: bool = False
@@ -147,6 +150,7 @@ PAPER = SearchSettings(
     rfactor=False,
     atomics="none",
     warp_reductions=False,
+    packing=False,
     windows=False,
     scans=False,
     mainloops=False,

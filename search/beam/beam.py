@@ -107,6 +107,8 @@ class BeamSearch:
             states = sorted(refinement.run(states) + states, key=lambda state: rounded_cost(state.cost))
             if states and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
                 states.insert(0, refinement.with_cache_reads(states[0]))
+            if states and s.packing and self.evaluator.target.kind == "cpu" and not self.late():
+                states.insert(0, refinement.with_packing(states[0]))
             if states and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
                 states.insert(0, refinement.with_materialised(states[0]))
         return states

@@ -51,7 +51,7 @@ def reasons_of(candidates: BatchEvaluation, s: SearchSettings, t: Target) -> Int
 def early_reasons(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
     """As `reasons_of`, for the early reasons alone."""
     g = candidates.geometry
-    fits, short = _register_tiles(candidates, s)
+    fits, short = _register_tiles(candidates, s, t)
     bad = (
         (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
         np.asarray((g.block > np.array(t.max_block_dim)).any(axis=1)),
@@ -83,7 +83,9 @@ def _every(batch: Batch, nests: Bools) -> Bools:
     return np.asarray(np.logical_and.reduceat(nests, batch.nests.start))
 
 
-def _register_tiles(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings) -> tuple[Bools, Bools]:
+def _register_tiles(
+    candidates: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target
+) -> tuple[Bools, Bools]:  # fmt: skip
     """Return whether register tiles fit, and whether serial loops are short enough to unroll."""
     nests, batch = candidates.geometry.nests, candidates.batch
     level = nests.kinds["level"]
@@ -92,7 +94,7 @@ def _register_tiles(candidates: CandidateLayout | BatchEvaluation, s: SearchSett
     serial = nests.serial.prod(axis=1)
     fits = (points <= s.max_thread_points) & (points * nests.kinds["bytes"] <= s.max_thread_bytes)
     fits &= serial[batch.hosts] <= s.max_serial_points
-    short = (level != BLOCK) | (serial <= 4 * s.max_serial_points)
+    short = (level != BLOCK) | (serial <= 4 * s.max_serial_points) | (t.kind == "cpu")
     return _every(batch, ~inside | fits), _every(batch, short)
 
 

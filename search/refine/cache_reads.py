@@ -74,7 +74,7 @@ class CacheReadSearch:
         limit = most * self.evaluator.verdict(*best).cost
         for source in self.sources(piece.sketch):
             for name, sketch in self._alternatives(best[0], source, once):
-                start = self._cheapest(self._at_block(best, sketch, name), PROMISING * limit)
+                start = self.cheapest(self.at_block(best, sketch, name), PROMISING * limit)
                 if start is not None:
                     retiled = run_search(self.evaluator, self.retiler.descend(*start, vectors=True, far=True))
                     if self._is_gain(retiled, best, limit):
@@ -118,37 +118,43 @@ class CacheReadSearch:
 
     def variants(self, kernel: Kernel, source: str) -> list[Kernel]:
         """Return a kernel with a cache read of a source, for all thread counts and tile alignments."""
-        return self._at_block(kernel, kernel[0], cache_name(source))
+        return self.at_block(kernel, kernel[0], cache_name(source))
 
-    def _at_block(self, kernel: Kernel, sketch: KernelSketch, name: str) -> list[Kernel]:
+    def at_block(
+        self, kernel: Kernel, sketch: KernelSketch, name: str, storage: tuple[str, ...] = ()
+    ) -> list[Kernel]:  # fmt: skip
         """Return a kernel with one more fused producer at BLOCK, for all thread counts and tile alignments.
 
         Args:
             kernel: The kernel.
             sketch: Its sketch without the producer.
             name: The producer.
+            storage: Its dimensions from slowest to fastest in memory; empty for the default. Others are not aligned.
         """
         source = cached_source(name)
         copied = sketch.cache_reads if source is None else sketch.cache_reads | {source}
         order = list(insert_cache_reads(self.enumerator.bound, copied).funcs)
-        locations = (*sketch.locations, ComputeLocation(name, Level.BLOCK, sketch.stages[0]))
+        locations = (*sketch.locations, ComputeLocation(name, Level.BLOCK, sketch.stages[0], storage=storage))
         plain = KernelSketch(
             sketch.stages, tuple(sorted(locations, key=lambda s: order.index(s.func))), sketch.inlined
         )  # fmt: skip
         kernels: list[Kernel] = []
-        for aligned in (None, *alignments(self.evaluator.kernel_model(plain), name)):
+        for aligned in (None, *(() if storage else alignments(self.evaluator.kernel_model(plain), name))):
             other = self.enumerator.compute_locations.one(with_alignment(plain, name, aligned))
             model = self.evaluator.kernel_model(other)
             one = self._with_threads(kernel, other, name, (1,) * len(model.bound.funcs[name].dims))
             extents = model.member_extents(np.array([one], np.int64))[name][0].tolist()
-            for threads in self.enumerator.member_tilings(name, extents, vectors=True):
+            tilings = self.enumerator.member_tilings(name, extents, vectors=True)
+            if storage:
+                tilings = [(*(1 for _ in extents[:-1]), extents[-1])]  # lanes along the rows of the source
+            for threads in tilings:
                 kernels.append((other, self._with_threads(kernel, other, name, threads)))
         return kernels
 
     def _with_threads(self, kernel: Kernel, sketch: KernelSketch, name: str, threads: Params) -> Params:
         return self.enumerator.with_threads(PartialKernel(*kernel, tiled=True), sketch, name, threads)
 
-    def _cheapest(self, variants: list[Kernel], most: float) -> Kernel | None:
+    def cheapest(self, variants: list[Kernel], most: float) -> Kernel | None:
         """Return the cheapest legal kernel below a cost; None if there is none."""
         self.evaluator.evaluate(variants, prune=True)
         verdicts = [(self.evaluator.verdicts(v[0])[v[1]], v) for v in variants]

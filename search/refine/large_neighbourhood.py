@@ -22,6 +22,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.cache_reads import CacheReadSearch
 from autosched.search.refine.materialise import MaterialiseSearch
 from autosched.search.refine.neighbourhood import NeighbourhoodSearch, affected_kernels, neighbourhoods
+from autosched.search.refine.packing import PackingSearch
 from autosched.search.refine.pinned import KINDS
 from autosched.search.refine.retile import Retiler
 from autosched.search.strategies.compute_root import schedule_roots
@@ -92,6 +93,15 @@ class Refinement:
         """
         cached = self._cache_reads.with_cache_reads(state, self._evaluator.settings.cache_read_tolerance)
         return cached if cached.pieces != state.pieces and self._is_legal(cached) else state
+
+    def with_packing(self, state: State) -> State:
+        """Return a complete state with packed operands; the state itself if none is worthwhile.
+
+        Args:
+            state: A legal state.
+        """
+        packed = PackingSearch(self._cache_reads).with_packing(state)
+        return packed if packed.pieces != state.pieces and self._is_legal(packed) else state
 
     def with_materialised(self, state: State) -> State:
         """Return a complete state with all worthwhile materialised producers; the state itself if there is none.
