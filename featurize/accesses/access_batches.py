@@ -81,8 +81,8 @@ class AccessPatternBatch:
 
     @classmethod
     def of(
-        cls, tables: Ints, rows: AccessTableRows, loops: Ints, factors: Ints, serial: Ints, limits: Ints, rolled: Bools,
-        nest: Ints, skipped: Bools,
+        cls, tables: Ints, rows: AccessTableRows, loops: Ints, factors: Ints, serial: Ints, apart: Ints, limits: Ints,
+        rolled: Bools, nest: Ints, skipped: Bools,
     ) -> AccessPatternBatch:  # fmt: skip
         """Return the patterns of nests.
 
@@ -92,6 +92,7 @@ class AccessPatternBatch:
             loops: ``int64[N, L, 1 + 2 D]``, loops that enclose the nests (see `NestArrays`).
             factors: ``int64[N, Q, D]``, coefficients of the nests' dimensions.
             serial: ``int64[N, D]``, points of a thread.
+            apart: ``int64[N, D]``, distance between these.
             limits: ``int64[N, C, D]``, points of the last active threads.
             rolled: ``bool[N, J]``, loops that are not unrolled.
             nest: ``int64[N]``, the nests.
@@ -100,7 +101,8 @@ class AccessPatternBatch:
         n, _, d = factors.shape
         terms = rows.reductions.rows[tables]
         point_change = factors.transpose(0, 2, 1)
-        change = [np.matmul(loops[:, :, 1 : 1 + d], point_change), terms[:, :, 2:], point_change]
+        around = np.matmul(loops[:, :, 1 : 1 + d], point_change)
+        change = [around, terms[:, :, 2:], point_change * apart[:, :, None]]
         last = [loops[:, :, 1 + d :] + 1, np.full((n, MOST_REDUCTIONS, d), UNLIMITED), limits.transpose(0, 2, 1)]
         return cls(
             tables,

@@ -186,7 +186,7 @@ class AccessEnumerator:
     def _patterns(self, rows: Ints, long: Bools) -> AccessPatternBatch:
         """Return the patterns of access groups; reductions of groups in ``long`` are not enumerated."""
         nests, nest, tables = self.nests, self.batch.readers[rows], self.pool.tables
-        loops, serial, limits = nests.loops[nest], nests.serial[nest], nests.limits[nest]
+        loops, limits = nests.loops[nest], nests.limits[nest]
         rolled, table = self.accesses.rolled[nest], self.kinds["table"][rows]
         skipped = np.zeros_like(rolled)
         enclosing = loops.shape[1]
@@ -195,7 +195,9 @@ class AccessEnumerator:
         skipped[:, enclosing : enclosing + MOST_REDUCTIONS] = np.arange(MOST_REDUCTIONS) < terms
         skipped &= long[:, None]
         factors = self.accesses.factors[rows]
-        return AccessPatternBatch.of(table, tables, loops, factors, serial, limits, rolled, nest, skipped)
+        return AccessPatternBatch.of(
+            table, tables, loops, factors, nests.serial[nest], nests.apart[nest], limits, rolled, nest, skipped
+        )
 
     def _pattern(self, row: int, reader: int, shift: Ints | int = 0) -> ThreadAccessPattern:
         """Return the pattern of a group, with its indices relative to those of the group ``reader``."""
@@ -212,6 +214,7 @@ class AccessEnumerator:
         tile = TileBox(
             tuple(nests.serial[nest, :d].tolist()), nests.limits[nest, :, :d],
             tuple((loops[:, 0] + 1).tolist()), loops[:, 1 : 1 + d], loops[:, 1 + padded :] + 1,
+            tuple(nests.apart[nest, :d].tolist()),
         )  # fmt: skip
         rank = int(kinds["rank"][row])
         if not isinstance(shift, int):

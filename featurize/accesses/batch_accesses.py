@@ -77,7 +77,7 @@ class BatchAccesses:
         self.rest = self._rest(factors, nests.onward[reader])
         self.factors = factors
         self.thread_bytes = np.matmul(self.strides[:, None, :], self.step)[:, 0]
-        self.point_bytes = np.matmul(self.strides[:, None, :], factors)[:, 0]
+        self.point_bytes = np.matmul(self.strides[:, None, :], factors)[:, 0] * nests.apart[reader]
         moved = np.zeros_like(self.strides)
         moved[inside, :common] = nests.onward[source, :common]
         self.onward = np.matmul(factors, nests.onward[reader][:, :, None])[:, :, 0] - moved

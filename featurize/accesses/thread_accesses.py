@@ -92,8 +92,9 @@ class LoopedAccesses:
         loops += [
             replace(loop, name=(nest, name)) for loop, (name, *_) in zip(self.reduced, self.reductions, strict=True)
         ]
+        apart = tile.apart or (1,) * len(tile.serial)
         for k, (d, n) in enumerate(zip(self.dims, tile.serial, strict=True)):
-            loops.append(AccessLoop((nest, d), 0, n, self._change[:, k], False))
+            loops.append(AccessLoop((nest, d), 0, n, self._change[:, k] * apart[k], False))
         return loops
 
     def canonical(self, every: Ints, rest: Ints | int) -> Ints:

@@ -62,6 +62,9 @@ def geometry_of(batch: Batch, kinds: DescriptorTables, demands: RequiredRegions)
     carriers = level != THREAD
     for values in (rows.points, rows.covered, rows.serial):
         values[~looped] = 1
+    apart = rows.apart > 1
+    rounds = rows.serial * rows.apart
+    rows.points, rows.covered = np.where(apart, rounds, rows.points), np.where(apart, rounds, rows.covered)
     rows.threads = -(-rows.points // rows.serial)
     rows.partial = rows.points - rows.serial * (rows.threads - 1)
     same_dim = np.eye(kinds.dims, dtype=bool)[None]
@@ -94,6 +97,7 @@ def _grid(batch: Batch, static: TableRows, rows: NestArrays) -> tuple[Ints, Ints
     rows.points[roots] = np.minimum(tile[c], (lows + sizes)[c] - low)
     rows.covered[roots] = rows.extents[roots] = tile[c]
     rows.serial[roots] = serial[c]
+    rows.apart[roots] = _points_apart(rows, roots, threads[c])
     return tile, count
 
 
@@ -119,9 +123,17 @@ def _fill_block_nests(
     rows.low[members], rows.onward[members], rows.points[members] = low, onward, points
     rows.extents[members] = extents
     rows.serial[members] = np.maximum(-(-extents // threads), least)
+    rows.apart[members] = _points_apart(rows, members, np.minimum(threads, extents))
     rows.covered[members] = np.where(
         (least > 1) & (rows.serial[members] == least), np.maximum(extents, threads * least), extents
     )
+
+
+def _points_apart(rows: NestArrays, nests: Ints, threads: Ints) -> Ints:
+    """Return the distance between neighbouring points of a thread, ``int64[N, D]``, for ``N`` nests."""
+    kinds = rows.kinds
+    interleaved = (kinds["interleaved"][nests] > 0) & (kinds["looped"][nests] > 0) & (rows.serial[nests] > 1)
+    return np.where(interleaved, threads, 1)
 
 
 def _assign_axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints, Ints]:
@@ -145,7 +157,7 @@ def _assign_axes(batch: Batch, rows: NestArrays, carriers: Bools) -> tuple[Ints,
     whole = np.ones((len(carriers), AXES), np.int64)
     whole[row, a] = covering[n, k]
     rows.active[row, a] = rows.threads[row, dim]
-    rows.step[row, dim, a] = rows.serial[row, dim]
+    rows.step[row, dim, a] = np.where(rows.apart[row, dim] > 1, 1, rows.serial[row, dim])
     rows.axes[row, dim, a] = True
     rows.entered = whole
     start = batch.nests.start

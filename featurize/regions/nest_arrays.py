@@ -31,6 +31,8 @@ class NestArrays:
         serial: ``int64[R, D]``, points of one thread.
         threads: ``int64[R, C]``, threads with at least one point.
         partial: ``int64[R, D]``, points of the last of these threads.
+        apart: ``int64[R, D]``, distance between neighbouring points of one thread: 1, or where points are interleaved the
+            number of threads. Interleaved points are rounded up to a multiple of it.
         step: ``int64[R, D, 3]``, distance from a thread to its neighbour in x, y, z.
         axes: ``bool[R, C, 3]``, which of x, y, z each dimension is mapped to.
         limits: ``int64[R, C, D]``, points of the last active thread of each thread dimension.
@@ -50,6 +52,7 @@ class NestArrays:
     serial: Ints
     threads: Ints
     partial: Ints
+    apart: Ints
     step: Ints
     axes: Bools
     limits: Ints
@@ -68,7 +71,7 @@ class NestArrays:
             return np.ones((r, dims), np.int64)
 
         return cls(
-            kinds, ones() - 1, ones() - 1, ones(), ones(), ones(), ones(), ones(),
+            kinds, ones() - 1, ones() - 1, ones(), ones(), ones(), ones(), ones(), ones(),
             np.zeros((r, dims, AXES), np.int64), np.zeros((r, dims, AXES), bool), np.ones((r, dims, dims), np.int64),
             ones(), np.ones((r, AXES), np.int64), np.ones((r, AXES), np.int64),
             np.zeros((r, loops, 1 + 2 * dims), np.int64), np.ones(r, bool),
@@ -78,9 +81,9 @@ class NestArrays:
         """Return some of the nests."""
         return NestArrays(
             self.kinds.take(rows), self.low[rows], self.onward[rows], self.points[rows], self.covered[rows],
-            self.serial[rows], self.threads[rows], self.partial[rows], self.step[rows], self.axes[rows],
-            self.limits[rows], self.extents[rows], self.active[rows], self.entered[rows], self.loops[rows],
-            self.linear[rows],
+            self.serial[rows], self.threads[rows], self.partial[rows], self.apart[rows], self.step[rows],
+            self.axes[rows], self.limits[rows], self.extents[rows], self.active[rows], self.entered[rows],
+            self.loops[rows], self.linear[rows],
         )  # fmt: skip
 
     @property
@@ -100,7 +103,7 @@ class NestArrays:
     def central(self) -> Bools:
         """Whether the block lies in the middle half of the domain (`autosched.featurize.regions.stage_interior`)."""
         threads = np.where(self.axes, self.threads[:, :, None], 1).max(axis=1)
-        last = self.low + (self.step * (threads - 1)[:, None, :]).sum(axis=2) + self.serial - 1
+        last = self.low + (self.step * (threads - 1)[:, None, :]).sum(axis=2) + self.apart * (self.serial - 1)
         low, high = self.kinds["domain_low"], self.kinds["domain_high"]
         quarter = (high - low + 1) // 4
         return np.asarray(((quarter > 1) & (self.low >= low + quarter) & (last <= high - quarter)).all(axis=1))
@@ -108,7 +111,7 @@ class NestArrays:
     def point_columns(self) -> list[Ints]:
         """Return the columns that determine the points of one thread; enclosing loops come last."""
         r = len(self.low)
-        return [self.serial, self.limits.reshape(r, -1), self.loops.reshape(r, -1)]
+        return [self.serial, self.apart, self.limits.reshape(r, -1), self.loops.reshape(r, -1)]
 
     def thread_columns(self, rows: Ints) -> list[Ints]:
         """Return the columns of some nests that determine the regions of producers inside their threads."""

@@ -34,6 +34,7 @@ class TileBox:
         outer: Iterations of each enclosing loop inside the thread.
         moves: ``int64[L, dims]``, distance that one iteration of these moves the points.
         outer_limits: ``int64[L, C]``, iterations of the last active thread of each thread dimension.
+        apart: Distance between the points of one evaluation in each dimension; empty where they are neighbours.
     """
 
     serial: tuple[int, ...]
@@ -41,6 +42,7 @@ class TileBox:
     outer: tuple[int, ...]
     moves: Ints
     outer_limits: Ints
+    apart: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,15 +95,17 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
         extents = np.array(required[location.func], np.int64)
         threads = params[layout.threads_of(location.func)] if location.level is Level.BLOCK else np.ones_like(extents)
         serial = -(-extents // threads)
-        threads = -(-extents // serial)  # no thread without points
+        fewest = -(-extents // serial)  # no thread without points
         for stage in _stages(bound, location.func):
             dims = member_dims(bound, stage) if location.level is Level.BLOCK else bound.funcs[location.func].dims
-            loops, divided = sketch.order(stage), (threads, serial)
+            loops = sketch.order(stage)
+            apart = [d in loops.interleaved for d in bound.funcs[location.func].dims]
+            divided = np.where(apart, np.minimum(threads, extents), fewest), serial
             tile = loops.tile or (shared_tile(bound, stage) if location.level is Level.BLOCK else ())
             if tile:
                 terms = [bound.stage(*stage).loop(d).extent for d in dims[len(extents) :]]
                 tile_threads, least = np.array(tile, np.int64).T
-                tile_threads = np.where(tile_threads > 0, tile_threads, [*threads, *(1 for _ in terms)])
+                tile_threads = np.where(tile_threads > 0, tile_threads, [*divided[0], *(1 for _ in terms)])
                 divided = tile_threads, np.maximum(-(-np.array([*extents, *terms]) // tile_threads), least)
             tilings[stage] = StageTiling(stage, _thread_loops(bound, loops, dims, *divided))
     members = []
@@ -133,7 +135,10 @@ def _thread_loops(
     bound: BoundPipeline, listed: NestOrder, dims: Sequence[str], threads: NDArray[np.int64],
     serial: NDArray[np.int64],
 ) -> tuple[Loop, ...]:  # fmt: skip
-    """Return thread loops, then reductions, then loops over points, unless ``listed`` has another order."""
+    """Return thread loops, then reductions, then loops over points, unless ``listed`` has another order.
+
+    Loops over interleaved points come first.
+    """
     func, number = listed.stage
     stage = bound.stage(func, number)
     looped = [d for d in dims if any(loop.name == d for loop in stage.loops)]
@@ -145,7 +150,9 @@ def _thread_loops(
         for d in inner_order(stage, dims, listed.inner)
         if points.get(d, 2) > 1 or (extent[d] == 1 and stage.loop(d).reduction)  # reductions are always listed
     ]
-    return (*(Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in looped and extent[d] > 1), *inside)
+    across = [Loop(d, LoopKind.THREAD, extent[d]) for d in order if d in looped and extent[d] > 1]
+    apart = [p for p in inside if p.dim in listed.interleaved and extent[p.dim] > 1]
+    return (*apart, *across, *(p for p in inside if p not in apart))
 
 
 def _depth(model: SketchFeaturizer, host: StageTiling, location: ComputeLocation) -> int:

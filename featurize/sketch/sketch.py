@@ -65,12 +65,15 @@ class NestOrder(NamedTuple):
         inner: Loops inside a thread, outermost first; empty for `inner_order`.
         tile: Threads and points of each dimension (see `member_dims`) of an update of a block-level producer; empty for
             those of the producer's first stage or, of an atomic update, those of `shared_tile`.
+        interleaved: Dimensions whose neighbouring points belong to neighbouring threads: the points of one thread are
+            as far apart as there are threads. Elsewhere each thread has a contiguous part.
     """
 
     stage: StageId
     threads: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
     tile: Tile = ()
+    interleaved: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

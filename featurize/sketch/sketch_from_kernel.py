@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -24,7 +24,7 @@ from autosched.featurize.sketch.sketch import (
     thread_order,
     tiled_dims,
 )
-from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageTiling
+from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageId, StageTiling
 
 Params = tuple[int, ...]
 
@@ -33,8 +33,9 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     """Return the sketch and the parameters that are closest to a kernel.
 
     Exact for kernels in the form of `build_kernel`, with any loop order, any tiles of updates of block-level producers
-    (`NestOrder`) and any storage order. Serial loops outside thread loops are moved inside them. In a non-default loop
-    order, the loops that enclose a thread-level producer are those of the default order.
+    (`NestOrder`) and any storage order. Serial loops outside the thread loop of their dimension interleave its points,
+    except in hosts of thread-level producers, where they are moved inside. In a non-default loop order, the loops that
+    enclose a thread-level producer are those of the default order.
 
     Warp reductions become lane loops of the rewritten pipeline (`autosched.analysis.rewrites.lane_loops`). A row scan
     becomes its step if the pipeline has one step of it (`autosched.analysis.rewrites.mainloop_step`).
@@ -54,9 +55,10 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     members = sorted(kernel.fused, key=lambda m: order.index(m.func))
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
-    orders = [_order(bound, r.tiling, dims) for r in kernel.roots]
+    hosts = {m.at.host for m in members if m.at.level is Level.THREAD}
+    orders = [_order(bound, r.tiling, dims, hosts=hosts) for r in kernel.roots]
     orders += [
-        _order(bound, t, member_dims(bound, t.stage, m.at.level), _update_tile(bound, m, t))
+        _order(bound, t, member_dims(bound, t.stage, m.at.level), _update_tile(bound, m, t), hosts)
         for m in members
         for t in m.tilings
     ]
@@ -104,8 +106,18 @@ def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
     return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)
 
 
-def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str], tile: Tile = ()) -> NestOrder:
-    """Return the loop order of a nest where it is not the default; loops of one iteration have none."""
+def _order(
+    bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str], tile: Tile = (), hosts: Collection[StageId] = ()
+) -> NestOrder:  # fmt: skip
+    """Return the loop order of a nest where it is not the default; loops of one iteration have none.
+
+    Args:
+        bound: The pipeline.
+        tiling: The nest.
+        dims: Its dimensions that threads divide.
+        tile: Its tile, where it is not the default.
+        hosts: Stages with producers in their threads.
+    """
     stage = bound.stage(tiling.stage.func, tiling.stage.number)
     threads = tuple(p.dim for p in tiling.of_kind(LoopKind.THREAD) if p.extent > 1)
     inner = tuple(
@@ -120,7 +132,19 @@ def _order(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str], tile:
         _unless_default(threads, thread_order(bound, stage.func, dims)),
         _unless_default(inner, inner_order(stage, dims)),
         tile,
+        _interleaved(bound, tiling, dims) if tiling.stage not in hosts else (),
     )
+
+
+def _interleaved(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str]) -> tuple[str, ...]:
+    """Return the dimensions of a nest with all serial loops outside their thread loop."""
+    lanes = lane_sizes(bound, (tiling.stage,))
+    chosen = []
+    for d in dims:
+        kinds = [p.kind for p in tiling.loops if p.dim == d and p.extent > 1 and p.kind is not LoopKind.BLOCK]
+        if d not in lanes and kinds and kinds[-1] is LoopKind.THREAD and LoopKind.SERIAL in kinds:
+            chosen.append(d)
+    return tuple(chosen)
 
 
 def _update_tile(bound: BoundPipeline, member: FusedProducer, tiling: StageTiling) -> Tile:

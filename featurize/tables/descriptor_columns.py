@@ -54,6 +54,7 @@ _NESTS: Sequence[tuple[str, str, str]] = (
     ("loop_order", "T+D", "Positions of reductions, then dimensions, from the outermost loop inwards."),
     ("fixed_threads", "D", "Threads of an update with a tile of its own; 0 elsewhere."),
     ("fixed_points", "D", "Points per thread of an update with a tile of its own; 0 elsewhere."),
+    ("interleaved", "D", "Whether neighbouring points of the dimension belong to neighbouring threads."),
     ("over_terms", "D", "Whether the dimension is over terms of a reduction, not points of the Func."),
     ("lanes", "D", "Whether the dimension is over the lanes of a warp reduction."),
     ("shuffles", "", "Shuffles of one point's warp reduction."),

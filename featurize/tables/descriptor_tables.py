@@ -44,6 +44,7 @@ class DescriptorTables:
         bound: The pipeline.
         work: Arithmetic of its stages.
         by_form: Whether accesses of the same form share an offset table; not where names of loops count.
+        interleaves: Whether interleaved points are described; a processor's lanes are iterations of one loop anyway.
 
     Attributes:
         dims: ``D``, most dimensions of any nest.
@@ -54,9 +55,10 @@ class DescriptorTables:
         tables: Offset tables by number.
     """
 
-    def __init__(self, bound: BoundPipeline, work: WorkTable, *, by_form: bool = True) -> None:
+    def __init__(self, bound: BoundPipeline, work: WorkTable, *, by_form: bool = True, interleaves: bool = True) -> None:
         self.bound = bound
         self.by_form = by_form
+        self.interleaves = interleaves
         self.work = work
         self._owning: dict[tuple[str, int], bool] = {}
         stages = [s for f in bound.funcs.values() for s in f.stages]
@@ -138,6 +140,7 @@ class DescriptorTables:
             "loop_order": location.loop_order(self.bound, dims, self.dims),
             "fixed_threads": self._pad([threads for threads, _ in tile], 0),
             "fixed_points": self._pad([points for _, points in tile], 0),
+            "interleaved": self._pad([int(d in location.order.interleaved and self.interleaves) for d in dims], 0),
             "over_terms": self._pad([int(d not in region) for d in dims], 0),
             "lanes": self._pad([int(d in lanes) for d in dims], 0),
         }

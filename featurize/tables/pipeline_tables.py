@@ -58,10 +58,11 @@ class PipelineTables:
     def __post_init__(self) -> None:
         self.accesses = AccessTable(self.bound)
         self.work = WorkTable(self.bound)
-        self.kinds = DescriptorTables(self.bound, self.work, by_form=self.amortised)
+        on_gpu = self.target.kind != "cpu"
+        self.kinds = DescriptorTables(self.bound, self.work, by_form=self.amortised, interleaves=on_gpu)
         self.demands = RequiredRegions(self.kinds, thorough=self.every_warp)
         self.planner = KernelTableBuilder(self.kinds, self.demands)
-        coalesces = rules.VECTORS and self.target.kind != "cpu" if self.vectors is None else self.vectors
+        coalesces = rules.VECTORS and on_gpu if self.vectors is None else self.vectors
         self.entries = UniqueAccessCache(self.kinds, amortised=self.amortised, vectors=coalesces)
 
     def with_buffers_of(self, bound: BoundPipeline) -> PipelineTables:
