@@ -19,6 +19,7 @@ from autosched.search.evaluate.batched import EvaluationCoroutine, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.large_neighbourhood import Refinement
 from autosched.search.refine.pinned import PinnedDecision, pinned_decisions
+from autosched.search.refine.row_kernels import RowKernelSearch
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 
@@ -111,7 +112,16 @@ class BeamSearch:
                 states.insert(0, refinement.with_packing(states[0]))
             if states and s.materialise and self.evaluator.target.kind == "cuda" and not self.late():
                 states.insert(0, refinement.with_materialised(states[0]))
+            states = self.with_row_kernels(states)
         return states
+
+    def with_row_kernels(self, states: list[State]) -> list[State]:
+        """Return complete states, cheapest first: those given, and the cheapest with row kernels if that is faster."""
+        if not (states and self.evaluator.bound.lane_loops and self.evaluator.target.kind == "cuda") or self.late():
+            return states
+        search = RowKernelSearch(self.evaluator, self.expander.enumerator, self.late)
+        fused = search.with_row_kernels(states[0])
+        return states if fused is states[0] else [fused, *states]
 
     def late(self) -> bool:
         """Return whether the time budget has ended."""

@@ -40,7 +40,7 @@ def with_alignment(sketch: KernelSketch, func: str, aligned: TileAlignment | Non
         return s._replace(aligned=aligned) if s.func == func else s
 
     locations = tuple(map(changed, sketch.locations))
-    return KernelSketch(sketch.stages, locations, sketch.inlined, sketch.near, sketch.far)
+    return KernelSketch(sketch.stages, locations, sketch.inlined, sketch.near, sketch.far, sketch.orders, sketch.lanes)
 
 
 def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:

@@ -98,9 +98,13 @@ class RewriteSearch:
         return self._cost_with(self.search.run_passes())
 
     def _cost_with(self, states: list[State]) -> float:
-        """Add states and return the cost of the cheapest one so far, infinite if there is none."""
+        """Add states and return the cost of the cheapest one so far, infinite if there is none.
+
+        Row kernels count, although they are added only after refinement (`BeamSearch.refined`).
+        """
         self.states = sorted([*self.states, *states], key=lambda state: rounded_cost(state.cost))
-        return self.states[0].cost if self.states else float("inf")
+        ranked = self.search.with_row_kernels(self.states)
+        return ranked[0].cost if ranked else float("inf")
 
     def finish(self, deadline: float | None, count: int) -> SearchResult:
         """Refine the states found so far and return up to ``count`` schedules."""
