@@ -1,7 +1,7 @@
 """IR builder: scopes, reuse of values and loop-invariant code motion while a kernel body is built.
 
 Each value is bound once (`IRBuilder.let`), in the outermost scope that binds everything the value depends on. No value
-is hoisted out of a guard: its operands may be out of range elsewhere.
+is hoisted out of a guard on variables that it depends on: its operands may be out of range elsewhere.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class Scope:
     Attributes:
         loops: Loop variables that the scope introduces.
         guard: Whether nothing is hoisted out of the scope, as it is entered conditionally or begins a nest.
+        tested: Variables of the condition of a guard out of which values that do not depend on them are hoisted; None
+            for other scopes.
         depth: Number of enclosing serial loops.
         statements: The statements so far.
         memo: Values and index names bound in the scope, by key.
@@ -49,6 +51,13 @@ class Scope:
     depth: int
     statements: list[Stmt] = field(default_factory=list)
     memo: dict[Any, Any] = field(default_factory=dict)
+    tested: Deps | None = None
+
+    def holds(self, deps: Deps) -> bool:
+        """Whether a value with these dependences stays inside the scope."""
+        if self.guard and (self.tested is None or self.tested & deps):
+            return True
+        return bool(self.loops & deps)
 
 
 class IRBuilder:
@@ -78,14 +87,15 @@ class IRBuilder:
         return self.scopes[-1]
 
     def push(
-        self, loops: Iterable[str] = (), *, guard: bool = False, serial: bool = False, fence: bool = False
-    ) -> None:
-        """Open a scope; ``fence`` starts a nest out of which nothing is hoisted."""
+        self, loops: Iterable[str] = (), *, guard: bool = False, serial: bool = False, fence: bool = False,
+        tested: Deps | None = None,
+    ) -> None:  # fmt: skip
+        """Open a scope; ``fence`` starts a nest out of which nothing is hoisted. For ``tested`` see `Scope`."""
         depth = self.scope.depth if self.scopes else 0
         names = frozenset(loops)
         for name in names:
             self._deps[name] = frozenset((name,))
-        self.scopes.append(Scope(names, guard or fence, depth + serial))
+        self.scopes.append(Scope(names, guard or fence, depth + serial, tested=tested))
 
     def pop(self) -> tuple[Stmt, ...]:
         """Close the innermost scope and return its statements."""
@@ -106,9 +116,17 @@ class IRBuilder:
     def _innermost_scope(self, deps: Deps) -> Scope:
         """Return the outermost scope that a value with these dependences can be hoisted to."""
         k = len(self.scopes) - 1
-        while k > 0 and not self.scopes[k].guard and not (self.scopes[k].loops & deps):
+        while k > 0 and not self.scopes[k].holds(deps):
             k -= 1
         return self.scopes[k]
+
+    def tested(self, tests: Iterable[CompareIndex]) -> Deps:
+        """Return the variables that conditions depend on."""
+        return NOTHING.union(*(self.deps(test) for test in tests))
+
+    def is_invariant(self, value: Value) -> bool:
+        """Whether a value can be hoisted out of the innermost serial loop."""
+        return self._innermost_scope(self.deps(value)).depth < self.scope.depth
 
     def new_site(self, depth: int) -> int:
         """Return the number of a new access site inside ``depth`` serial loops."""

@@ -14,7 +14,6 @@ from autosched.lower.edge_padding import padded_producers
 from autosched.lower.global_layout import Arrays
 from autosched.lower.ir import Buffer, Memory, Value, VarRef
 from autosched.schedule.plan import Allocation, KernelPlan
-from autosched.schedule.types import SHARED_LEVELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,7 @@ class EmitMode:
         allocations: Storage of fused producers whose region is that of another mainloop step.
         registers: Elements of register tiles that replace memory accesses, by Func; a thread only reads its own point.
         ranges: Loop variables with narrower ranges than the plan gives them.
+        hoists: Whether divisions and elementary functions are hoisted out of the loops that they do not depend on.
     """
 
     target: str = ""
@@ -44,6 +44,7 @@ class EmitMode:
     allocations: Mapping[str, Allocation] = field(default_factory=dict)
     registers: Mapping[str, TileElement] = field(default_factory=dict)
     ranges: Mapping[str, ix.Index] = field(default_factory=dict)
+    hoists: bool = False
 
 
 class KernelContext:
@@ -133,7 +134,14 @@ class KernelContext:
                 name=component_label(self.names, name, len(a.func.dtypes), component),
                 dtype=a.func.dtypes[component],
                 count=a.count * a.buffers,
-                memory=Memory.SHARED if a.level in SHARED_LEVELS else Memory.REGISTER,
+                memory=_memory(a),
                 buffers=2 if rolling else a.buffers,
             )
         return buffer
+
+
+def _memory(a: Allocation) -> Memory:
+    """Return the memory of a fused producer; private producers outlive the thread nest that computes them."""
+    if a.threads is not None:
+        return Memory.PRIVATE
+    return Memory.SHARED if a.is_shared else Memory.REGISTER

@@ -12,11 +12,16 @@ from autosched.analysis.bound_pipeline import BoundStage
 from autosched.analysis.expressions.expression_graph import DEEPEST_NESTING
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.comparisons import decide
-from autosched.lang.dtypes import bool_, int64
+from autosched.lang.dtypes import bool_, float32, int64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Value, VarRef
 from autosched.lower.kernel_context import EmitMode, KernelContext
+
+HOISTED = frozenset(
+    {"truediv", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "atan2", "hypot", "pow"}
+)
+"""Operations that are hoisted out of loops in modes that hoist."""
 
 
 @dataclass
@@ -77,7 +82,7 @@ class ExpressionLowerer:
         for inner in reversed(p.stage.graph.arithmetic(e, p.memo)):  # the deepest one first
             yield inner, p
         value = yield from self._lower(e, p)
-        if isinstance(value, Op) and p.stage.graph.deserves_name(e):
+        if isinstance(value, Op) and (p.stage.graph.deserves_name(e) or self._is_hoisted(value)):
             value = self.builder.let(value, "t")
         p.memo[id(e)] = value
         return value
@@ -150,7 +155,10 @@ class ExpressionLowerer:
                 return self.compare(e.op, left, (yield from self._index(e.b, p)))
             case Binary():
                 first = yield e.a, p
-                return fold(Op(e.op, (first, (yield e.b, p)), e.dtype))
+                second = yield e.b, p
+                if e.op == "truediv" and e.dtype == float32 and self._divides_by_invariant(first, second):
+                    return self._product_with_reciprocal(first, second)
+                return fold(Op(e.op, (first, second), e.dtype))
             case Unary():
                 return fold(Op(e.op, ((yield e.a, p),), e.dtype))
             case Select():
@@ -161,6 +169,23 @@ class ExpressionLowerer:
                     args.append((yield a, p))
                 return Op(e.name, tuple(args), e.dtype)
         raise TypeError(f"cannot lower a {type(e).__name__}: bind() replaces these nodes, so lower a bound pipeline")
+
+    def _is_hoisted(self, value: Op) -> bool:
+        """Whether an operation is hoisted out of a loop: a division or an elementary function."""
+        return self.mode.hoists and value.name in HOISTED and self.builder.is_invariant(value)
+
+    def _divides_by_invariant(self, dividend: Value, divisor: Value) -> bool:
+        """Whether a loop divides numbers by one number."""
+        if not self.mode.hoists or isinstance(divisor, ConstValue):
+            return False
+        return self.builder.is_invariant(divisor) and not self.builder.is_invariant(dividend)
+
+    def _product_with_reciprocal(self, dividend: Value, divisor: Value) -> Value:
+        """Return a quotient by means of the divisor's reciprocal, which is computed outside the loop."""
+        divisor = self.builder.let(divisor, "divisor")
+        one = ConstValue(1.0, divisor.dtype)
+        reciprocal = self.builder.let(Op("truediv", (one, divisor), divisor.dtype), "reciprocal")
+        return Op("div_by", (dividend, divisor, reciprocal), divisor.dtype)
 
     def _from_index(self, i: ix.Index, e: Expr) -> Value:
         dtype = e.dtype

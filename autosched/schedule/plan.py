@@ -18,7 +18,7 @@ from autosched.schedule.kernel.row_scans import ScanLevel
 from autosched.schedule.kernel.tile_ownership import OwnedBox
 from autosched.schedule.kernel.warp_reduction import lane_loops
 from autosched.schedule.policy import is_unrolled, unrolls_reduction
-from autosched.schedule.types import ComputeAt, Kernel, Level, LoopKind, StageId
+from autosched.schedule.types import SHARED_LEVELS, ComputeAt, Kernel, Level, LoopKind, StageId
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Nest:
         lower_bound: Of a rolling buffer: the first point that is ever computed, by dimension.
         first_step: Of a rolling buffer: the prologue step, 0 or negative, in which this nest first runs.
         scan_level: Of a scan over rows: the level that iterates its steps.
+        indexes_registers: Whether it accesses a private producer, so that its loops are unrolled.
     """
 
     stage: BoundStage
@@ -65,6 +66,7 @@ class Nest:
     lower_bound: Mapping[str, ix.Index] = field(default_factory=dict)
     first_step: int = 0
     scan_level: ScanLevel = ScanLevel.THREAD
+    indexes_registers: bool = False
 
     @property
     def id(self) -> StageId:
@@ -115,14 +117,26 @@ class Nest:
     @cached_property
     def unrolls_points(self) -> bool:
         """Whether the serial loops of a thread are unrolled."""
-        if self.at is not None and self.at.level is Level.THREAD:
+        if self.indexes_registers or (self.at is not None and self.at.level is Level.THREAD):
             return True
         return bool(is_unrolled(self.serial_points, self.mainloop_count > 0))
 
     @cached_property
     def unrolls_terms(self) -> bool:
         """Whether the reduction loops of a thread are unrolled."""
+        if self.indexes_registers:
+            return True
         return bool(unrolls_reduction(self.serial_points, self.reduction_points, self.mainloop_count > 0))
+
+    @cached_property
+    def interleaved(self) -> frozenset[str]:
+        """Dimensions with a serial loop outside their thread loop, so that points of one thread are apart."""
+        chosen: set[str] = set()
+        for k, p in enumerate(self.loops):
+            outside = (q for q in self.loops[:k] if q in self.inner and q.kind is LoopKind.SERIAL and q.extent > 1)
+            if p.kind is LoopKind.THREAD and p.extent > 1 and any(q.dim == p.dim for q in outside):
+                chosen.add(p.dim)
+        return frozenset(chosen)
 
     def padded_extent(self, dim: str) -> int:
         """Return the number of points of a dimension that the nest's own loops iterate over, with padding."""
@@ -166,6 +180,8 @@ class Allocation:
         base: Lowest point by dimension.
         buffers: Number of buffers, one after the other.
         rolling: The dimension of a rolling buffer: a point replaces the point one extent before it.
+        threads: Of a private producer, the threads of each dimension, which neighbouring points belong to in turn;
+            extents are those of one thread.
     """
 
     func: BoundFunc
@@ -177,12 +193,20 @@ class Allocation:
     base: Mapping[str, ix.Index]
     buffers: int = 1
     rolling: str | None = None
+    threads: Mapping[str, int] | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is in shared memory."""
+        return self.level in SHARED_LEVELS and self.threads is None
 
     def flat(self, at: Mapping[str, ix.Index]) -> ix.Index:
         """Return the flat index of a point."""
         total: ix.Index = 0
         for dim, extent, stride in zip(self.dims, self.extents, self.strides, strict=True):
             offset = ix.sub(at[dim], self.base[dim])
+            if self.threads is not None:
+                offset = ix.floordiv(offset, self.threads[dim])
             total = ix.add(total, ix.scale(ix.mod(offset, extent) if dim == self.rolling else offset, stride))
         return total
 

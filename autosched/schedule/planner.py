@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from autosched.analysis.access.regions import AlignedGroups, Region, demanded_region, demanded_regions, loop_ranges
-from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
@@ -83,6 +83,7 @@ class _Planner:
         self.order = {name: k for k, name in enumerate(bound.funcs)}
         self.inlined = {i.func for i in kernel.inlined}
         self.fused = sorted(kernel.fused, key=lambda m: self.order[m.func])
+        self.private = {m.func for m in kernel.fused if m.private}
         self.nests: dict[StageId, Nest] = {}
         self.by_column = column_accessed(bound, kernel)
 
@@ -189,8 +190,9 @@ class _Planner:
         at = self.kernel.mainloop_at
         mainloop_count = at.depth - len(grid) if at is not None and at.host == tiling.stage else 0
         nest = Nest(
-            stage, loops, low, high, extents, None, mainloop_count, scan_level=scan_level_of(stage, tiling.loops)
-        )
+            stage, loops, low, high, extents, None, mainloop_count, scan_level=scan_level_of(stage, tiling.loops),
+            indexes_registers=self._indexes_registers(stage),
+        )  # fmt: skip
         self.nests[nest.id] = nest
         return nest
 
@@ -200,9 +202,22 @@ class _Planner:
         low = {dim: lo for dim, (lo, _) in ranges.items()}
         high = {dim: hi for dim, (_, hi) in ranges.items()}
         extents = {dim: ix.extent(*r) for dim, r in ranges.items()}
-        nest = Nest(stage, self._loops(tiling), low, high, extents, m.at)
+        registers = self._indexes_registers(stage)
+        nest = Nest(stage, self._loops(tiling), low, high, extents, m.at, indexes_registers=registers)
         self.nests[nest.id] = nest
         return nest
+
+    def _indexes_registers(self, stage: BoundStage) -> bool:
+        """Whether a stage computes a private producer or reads one, directly or through inlined Funcs."""
+        seen, queue = set[str](), [stage.func, *stage.sources] if self.private else []
+        while queue:
+            name = queue.pop()
+            if name in self.private:
+                return True
+            if name in self.inlined and name not in seen:
+                seen.add(name)
+                queue += self.bound.funcs[name].stages[0].sources
+        return False
 
     def _rolling_nest(self, m: FusedProducer, tiling: StageTiling, buffer: RollingBuffer) -> Nest:
         """Return the nest that computes the new rows of a rolling buffer in a step."""
@@ -237,19 +252,24 @@ class _Planner:
         if buffer is not None:
             base[buffer.dim] = buffer.first_row
             extents[m.storage_order.index(buffer.dim)] = buffer.extent
+        threads = None
+        if m.private:
+            threads = {d: m.tilings[0].extent(d, LoopKind.THREAD) for d in func.dims}
+            extents = [-(-n // threads[d]) for d, n in zip(m.storage_order, extents, strict=True)]
         strides: list[int] = []
         total = 1
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
-            if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS:
+            if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS and not m.private:
                 mainloop = self.kernel.mainloop_at is not None
                 length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.by_column, mainloop)
             total *= length
         buffers, rolling = (1, buffer.dim) if buffer is not None else (m.buffers, None)
         return Allocation(
-            func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base, buffers, rolling
-        )
+            func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base, buffers, rolling,
+            threads,
+        )  # fmt: skip
 
     def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
         """Group consecutive stages of one Func in which threads access the same points."""

@@ -177,6 +177,8 @@ class FusedProducer:
         aligned: Alignment of its tile; at BLOCK only.
         buffers: 2 for double buffering, which loads the tile of the next step during a step; at MAINLOOP only.
         asynchronous: Whether the buffers are filled by async copies.
+        private: Whether each thread keeps the elements that it computes in registers, over all later stages of the
+            kernel; no other thread reads them. At BLOCK only.
     """
 
     tilings: tuple[StageTiling, ...]
@@ -186,6 +188,7 @@ class FusedProducer:
     aligned: TileAlignment | None = None
     buffers: int = 1
     asynchronous: bool = False
+    private: bool = False
 
     @property
     def func(self) -> str:

@@ -177,6 +177,26 @@ def test_hardest_dividends() -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    "divisor", [3.0, -7.0, 1.0, -0.5, 2.0**25, 2.0**26, 2.0**-25, 12.92, 2 - 2.0**-23, 1e-30, 1e30, 0.0]
+)
+def test_sampled_quotients_by_a_variable_are_exact(divisor: float) -> None:
+    """With a reciprocal that the program computes: `as_div_by_f32`, for powers of two and divisors of any size."""
+    c = f"((float){divisor!r})"
+    quotient = SimpleNamespace(divisor=divisor, text=f"as_div_by_f32({{0}}, {c}, 1.0f / {c})".format)
+    outcome = prove_division.check_dividends(quotient, quick=True)
+    assert outcome.checked > 1 << 24
+    assert outcome.wrong == 0, f"for example {outcome.example!r}"
+
+
+@needs_compiler
+def test_hardest_dividends_of_a_variable() -> None:
+    outcome = prove_division.check_hardest(quick=True, quotient="as_div_by_f32(x, divisor, 1.0f / divisor)")
+    assert outcome.wrong == 0
+    assert outcome.checked > 1 << 19
+
+
+@needs_compiler
 def test_script(tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "AUTOSCHED_CACHE_DIR": str(tmp_path)}

@@ -294,6 +294,7 @@ def test_division_by_constants(library: Library) -> None:
         c = np.full_like(x, divisor)
         with np.errstate(all="ignore"):
             assert_same(library("as_div_const_f32", x, c, 1 / c), x / c, x, c)
+            assert_same(library("as_div_by_f32", x, c, 1 / c), x / c, x, c)
 
 
 FOLDED_INTEGERS = [

@@ -183,3 +183,19 @@ AS_FN float as_div_const_f32(float x, float c, float r) {
     return x / c;
 #endif
 }
+
+// Exactly x / c, where r is 1 / c rounded: the form of as_div_const_f32 for positive c and numbers of usual size. For
+// powers of two the product x r is the quotient already.
+AS_FN float as_div_by_f32(float x, float c, float r) {
+#if AS_DIV_CONST_BY_FMA
+    const bool usual = c >= 0x1p-25f && c <= 0x1p25f;
+    const bool tiny = as_bits_f32(x) * 2u - 1u < as_bits_f32(0x1p-100f) * 2u - 1u;
+    if (usual && !tiny && AS_MATH(fabsf)(x) <= 0x1p101f) {
+        const float q = x * r;
+        return AS_MATH(fmaf)(AS_MATH(fmaf)(c, q, -x), -r, q);
+    }
+#else
+    (void)r;
+#endif
+    return x / c;
+}

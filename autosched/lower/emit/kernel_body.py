@@ -6,7 +6,7 @@ from autosched.lower.emit.mainloop import emit_mainloop, first_register_blocked
 from autosched.lower.emit.row_scans import emit_scan
 from autosched.lower.emit.sliding_window import emit_sliding_window
 from autosched.lower.emit.thread_nest import emit_thread_nest
-from autosched.lower.ir import Barrier, Stmt
+from autosched.lower.ir import Alloc, Barrier, Stmt
 from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
 
@@ -15,7 +15,10 @@ def emit_kernel_body(context: KernelContext, layout: SharedLayout) -> tuple[Stmt
     """Return the steps of a plan in order, with the barriers of its shared memory."""
     plan, builder, mode = context.plan, context.builder, EmitMode()
     builder.push([p.name for p in (*plan.grid, *plan.launches)])
-    statements: list[Stmt] = []
+    private = [a for a in plan.allocations.values() if a.threads is not None]
+    statements: list[Stmt] = [
+        Alloc(context.local_buffer(a.func.name, k)) for a in private for k in range(len(a.func.dtypes))
+    ]
     before_loop = plan.steps[: first_register_blocked(plan)]
     for group, barrier in zip(before_loop, layout.barriers, strict=False):
         if plan.scan in group:

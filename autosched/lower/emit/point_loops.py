@@ -48,7 +48,9 @@ def open_loops(context: KernelContext, n: Nest, loops: Sequence[NestLoop], actio
     builder.append(For(loop.name, loop.extent, role, body, depth=depth, comment=_note(loop), few_points=few))
 
 
-def guarded(context: KernelContext, mode: EmitMode, n: Nest, action: PointAction, *, limited: bool = True) -> None:
+def guarded(
+    context: KernelContext, mode: EmitMode, n: Nest, action: PointAction, *, limited: bool = True, inside: bool = False
+) -> None:  # fmt: skip
     """Emit ``action`` at the nest's point, under a guard where the point may be outside the region.
 
     Args:
@@ -57,26 +59,53 @@ def guarded(context: KernelContext, mode: EmitMode, n: Nest, action: PointAction
         n: The nest.
         action: Emits the statements.
         limited: Whether points beyond the region's upper bounds are guarded; False for edge padding.
+        inside: Whether `guarded_outside` is around the nest's loops, which has the other tests.
     """
-    at = n.point()
-    guard: Value | None = None
-
-    def add(test: Value) -> None:
-        nonlocal guard
-        guard = test if guard is None else Op("and", (guard, test), bool_)
-
-    for dim, i in at.items():
-        if n.padded_extent(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
-            add(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
-        for limit in upper_bounds(context, n, dim) if limited else ():
-            add(CompareIndex("le", i, limit, bool_))
-        if dim in n.lower_bound and _may_precede_lower_bound(context, mode, n, dim):
-            add(CompareIndex("ge", i, n.lower_bound[dim], bool_))
-    if guard is None:
-        action(at)
+    tests = _tests(context, mode, n, limited=limited)
+    if not inside:
+        _under(context, tests, lambda: action(n.point()))
         return
-    context.builder.push((), guard=True)
-    action(at)
+    outer = _outside_serial_loops(n, tests)
+    inner = [t for t in tests if t not in outer]
+    _under(context, inner, lambda: action(n.point()), context.builder.tested(inner))
+
+
+def guarded_outside(context: KernelContext, mode: EmitMode, n: Nest, action: Action, *, limited: bool = True) -> None:
+    """Emit ``action`` under the tests of a nest's guard that its serial loops do not change; see `guarded`."""
+    _under(context, _outside_serial_loops(n, _tests(context, mode, n, limited=limited)), action)
+
+
+def _tests(context: KernelContext, mode: EmitMode, n: Nest, *, limited: bool) -> list[CompareIndex]:
+    """Return the conditions that together hold at points inside a nest's region."""
+    tests = []
+    for dim, i in n.point().items():
+        if n.padded_extent(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
+            tests.append(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
+        for limit in upper_bounds(context, n, dim) if limited else ():
+            tests.append(CompareIndex("le", i, limit, bool_))
+        if dim in n.lower_bound and _may_precede_lower_bound(context, mode, n, dim):
+            tests.append(CompareIndex("ge", i, n.lower_bound[dim], bool_))
+    return tests
+
+
+def _outside_serial_loops(n: Nest, tests: Sequence[CompareIndex]) -> list[CompareIndex]:
+    """Return the tests that depend on no loop inside a thread, nor on a dimension with interleaved points."""
+    moving = {p.name for p in n.inner} | {p.name for p in n.loops if p.dim in n.interleaved}
+    return [t for t in tests if moving.isdisjoint((*ix.loop_vars(t.a), *ix.loop_vars(t.b)))]
+
+
+def _under(
+    context: KernelContext, tests: Sequence[CompareIndex], action: Action, tested: frozenset[str] | None = None
+) -> None:  # fmt: skip
+    """Emit ``action`` under a guard of some tests, or without a guard if there are none."""
+    if not tests:
+        action()
+        return
+    guard: Value = tests[0]
+    for test in tests[1:]:
+        guard = Op("and", (guard, test), bool_)
+    context.builder.push((), guard=True, tested=tested)
+    action()
     context.builder.append(If(guard, context.builder.pop()))
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
-from autosched.lower.emit.point_loops import guarded, open_loops, upper_bounds
+from autosched.lower.emit.point_loops import guarded, guarded_outside, open_loops, upper_bounds
 from autosched.lower.ir import Alloc, CompareIndex, If, Op, Value
 from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.lower.lower_expressions import EvalPoint, ExpressionLowerer
@@ -30,6 +30,14 @@ def emit_stage(context: KernelContext, mode: EmitMode, n: Nest, *, in_registers:
     outside = (LoopKind.BLOCK, LoopKind.THREAD)
     start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.outer_serial_loops), default=-1)
     early = [p for p in loops[:start] if p in n.inner]
+    if n.interleaved and n.stage.func not in context.padded and not n.lower_bound:
+        hoisting = replace(mode, hoists=True)
+
+        def emit_points() -> None:
+            open_loops(context, n, early, lambda: _emit_from(context, hoisting, n, start, in_registers=in_registers))
+
+        guarded_outside(context, mode, n, emit_points)
+        return
     open_loops(context, n, early, lambda: _emit_from(context, mode, n, start, in_registers=in_registers))
 
 
@@ -44,7 +52,7 @@ def _emit_from(context: KernelContext, mode: EmitMode, n: Nest, position: int, *
         def define(at: Mapping[str, ix.Index]) -> None:
             _emit_definition(context, mode, n, at, in_registers=in_registers)
 
-        guarded(context, mode, n, define, limited=limited)
+        guarded(context, mode, n, define, limited=limited, inside=mode.hoists)
         return
     inside = functools.partial(_emit_from, context, mode, n, position + 1, in_registers=in_registers)
     open_loops(context, n, [n.loops[position]], inside)
@@ -57,7 +65,7 @@ def _emit_thread_producer(context: KernelContext, mode: EmitMode, group: Sequenc
         context.builder.append(Alloc(context.local_buffer(func.name, k)))
     for n in group:
         if n.stage.values and not n.stage.is_empty:
-            emit_stage(context, replace(mode, target=func.name), n)
+            emit_stage(context, replace(mode, target=func.name, hoists=False), n)
 
 
 def _emit_definition(

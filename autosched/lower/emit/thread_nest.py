@@ -56,7 +56,8 @@ def _title(context: KernelContext, n: Nest) -> str:
     if allocation is None:
         return f"{n.id}: this block's tile"
     size = " x ".join(str(e) for e in allocation.extents) or "1"
-    return f"{n.id}: {size} points in shared memory"
+    memory = "shared memory" if allocation.is_shared else "registers of each thread"
+    return f"{n.id}: {size} points in {memory}"
 
 
 def _emit_stages(context: KernelContext, mode: EmitMode, group: Sequence[Nest]) -> None:

@@ -147,6 +147,8 @@ def _cost(v: Op) -> Cost:
     if v.name == "truediv" and isinstance(v.args[1], ConstValue):
         method = constant_division(float(v.args[1].value), v.dtype).method
         return {DivisionMethod.MULTIPLY: _SINGLE, DivisionMethod.RECIPROCAL: _RECIPROCAL}.get(method, _F32["truediv"])
+    if v.name == "div_by":
+        return _RECIPROCAL
     return _F32.get(v.name, _compound(20, 5, 1))
 
 

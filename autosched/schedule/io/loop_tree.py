@@ -11,7 +11,7 @@ from autosched.schedule.io.definition_text import definition_text
 from autosched.schedule.kernel.memory_layout import SharedLayout
 from autosched.schedule.kernel.thread_fusion import thread_loops
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
-from autosched.schedule.types import SHARED_LEVELS, Level, LoopKind, TileAlignment
+from autosched.schedule.types import Level, LoopKind, TileAlignment
 
 
 class NodeKind(Enum):
@@ -137,8 +137,10 @@ def _title(plan: KernelPlan, n: Nest) -> str:
     else:
         box = box_text(str(n.id), allocation.dims, allocation.extents)
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
-        shared = allocation.level in SHARED_LEVELS
-        locations.append(_shared_text(plan, allocation, size) if shared else f"in registers, {size} bytes a thread")
+        source = cached_source(n.stage.func)
+        cached = "" if source is None else f"cache read of {source} "
+        registers = f"{cached}in registers, {size} bytes a thread"
+        locations.append(_shared_text(plan, allocation, size) if allocation.is_shared else registers)
     if n.stage.func in plan.materialised:
         locations.append("to global memory")
     elif allocation is None:

@@ -196,6 +196,7 @@ def _write_producer(m: FusedProducer) -> dict[str, Any]:
         **({} if m.aligned is None else {"aligned": m.aligned._asdict()}),
         **({} if m.buffers == 1 else {"buffers": m.buffers}),
         **({"asynchronous": True} if m.asynchronous else {}),
+        **({"private": True} if m.private else {}),
         "stages": [{"number": t.stage.number, "loops": _write_loops(t)} for t in m.tilings],
     }
 
@@ -329,8 +330,9 @@ class _Reader:
 
     def _producer(self, node: Node) -> FusedProducer:
         entries = node.mapping()
-        optional = [name for name in ("aligned", "buffers", "asynchronous") if name in entries]
-        alignment, count, is_async = (entries.get(name) for name in ("aligned", "buffers", "asynchronous"))
+        names = ("aligned", "buffers", "asynchronous", "private")
+        optional = [name for name in names if name in entries]
+        alignment, count, is_async, is_private = map(entries.get, names)
         func, at, order, materialised, stages, *_ = node.fields(
             "func", "at", "storage_order", "stored", "stages", *optional
         )
@@ -344,7 +346,10 @@ class _Reader:
         buffers = 1 if count is None else count.integer(1, 2)
         location, dims = self._compute_at(at), self._storage_order(func, order)
         asynchronous = is_async is not None and is_async.boolean()
-        return FusedProducer(tuple(tilings), location, dims, materialised.boolean(), aligned, buffers, asynchronous)
+        private = is_private is not None and is_private.boolean()
+        return FusedProducer(
+            tuple(tilings), location, dims, materialised.boolean(), aligned, buffers, asynchronous, private
+        )
 
     def _alignment(self, node: Node) -> TileAlignment:
         multiple, remainder = node.fields("multiple", "remainder")

@@ -49,7 +49,7 @@ def _layers(kernel: Kernel, depth: int) -> list[list[Any]]:
     """Return the layers of one kernel up to a depth, at most its last layer."""
     nested: list[tuple[StageTiling, int, tuple[str, ...]]] = [(r.tiling, 0, ()) for r in kernel.roots]
     nested += [
-        (t, _nesting(kernel, m), (*m.storage_order, *map(str, m.aligned or ())))
+        (t, _nesting(kernel, m), (*m.storage_order, *map(str, m.aligned or ()), *(["private"] if m.private else ())))
         for m in kernel.fused
         for t in m.tilings
     ]

@@ -128,6 +128,7 @@ def _canonical_producer(m: FusedProducer) -> str:
     options = f"{_canonical_materialised(m.materialised)}{_canonical_alignment(m.aligned)}"
     options += f" in {m.buffers} buffers" if m.buffers > 1 else ""
     options += " asynchronously" if m.asynchronous else ""
+    options += " in private memory" if m.private else ""
     return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{options}"
 
 

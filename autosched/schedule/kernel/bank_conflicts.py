@@ -15,7 +15,11 @@ def column_accessed(bound: BoundPipeline, kernel: Kernel) -> frozenset[str]:
     In a column access, the next thread (threadIdx.x) has another index, but the same index of the fastest dimension in
     memory. Reads through inlined Funcs and THREAD producers count.
     """
-    shared = {m.func: m.storage_order for m in kernel.fused if m.at.level in SHARED_LEVELS and m.storage_order}
+    shared = {
+        m.func: m.storage_order
+        for m in kernel.fused
+        if m.at.level in SHARED_LEVELS and m.storage_order and not m.private
+    }
     inside = {i.func for i in kernel.inlined} | {m.func for m in kernel.fused if m.at.level is Level.THREAD}
     nests = {t.stage: [p.dim for p in t.of_kind(LoopKind.THREAD) if p.extent > 1] for t in kernel.tilings()}
     lanes = {stage: dims[0] if dims else None for stage, dims in nests.items() if stage.func not in inside}

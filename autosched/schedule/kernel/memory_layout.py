@@ -9,7 +9,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.schedule.plan import KernelPlan, Nest
 from autosched.schedule.policy import SHARED_ALIGN, array_strides
-from autosched.schedule.types import SHARED_LEVELS, Kernel, Schedule
+from autosched.schedule.types import Kernel, Schedule
 
 WORKSPACE_ALIGN = 256
 
@@ -101,7 +101,7 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
     requests = []
     for name, a in plan.allocations.items():
         steps = [k for k, (reads, writes) in enumerate(accesses) if name in reads or name in writes]
-        if a.level in SHARED_LEVELS and steps:
+        if a.is_shared and steps:
             first, last = _lifetime(steps, plan.repeated)
             for c, dtype in enumerate(a.func.dtypes):
                 requests.append(BufferSlot(f"{name}\n{c}", a.count * a.buffers * dtype.bytes_, first, last))
@@ -123,7 +123,8 @@ def _lifetime(steps: Sequence[int], repeated: range) -> tuple[int, int]:
 
 def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the Funcs in shared memory that a step reads (through inlined Funcs and THREAD producers) and writes."""
-    shared = {n for n, a in plan.allocations.items() if a.level in SHARED_LEVELS}
+    shared = {n for n, a in plan.allocations.items() if a.is_shared}
+    private = {n for n, a in plan.allocations.items() if a.threads is not None}
     reads: set[str] = set()
     seen: set[str] = set()
     queue = [s for n in group for s in n.stage.sources]
@@ -134,7 +135,7 @@ def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], 
         seen.add(name)
         if name in shared:
             reads.add(name)
-        elif name in plan.inlined or name in plan.allocations:
+        elif name in plan.inlined or (name in plan.allocations and name not in private):
             queue += [s for stage in plan.bound.funcs[name].stages for s in stage.sources]
     written = group[0].stage.func
     return frozenset(reads), frozenset((written,) if written in shared else ())

@@ -16,6 +16,7 @@ from autosched.schedule.legality import (
     fused_producers,
     loops,
     mainloops,
+    private_producers,
     resources,
     scan_steps,
     warp_reductions,
@@ -45,6 +46,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     fused_producers.tile_alignments_are_valid,
     fused_producers.materialised_producers_are_pure,
     fused_producers.consumers_are_inside_host,
+    private_producers.private_producers_are_pure,
     warp_reductions.warp_reductions_are_associative,
     warp_reductions.lanes_cover_all_terms,
     mainloops.mainloop_has_one_consumer,
@@ -62,6 +64,7 @@ PLAN_CHECKS: tuple[Callable[[KernelPlan], Iterator[str]], ...] = (
     fused_producers.materialised_tiles_have_owners,
     fused_producers.owned_points_cover_their_func,
     fused_producers.thread_producers_stay_in_registers,
+    private_producers.private_elements_belong_to_their_thread,
     fused_producers.unrolled_code_is_small,
     warp_reductions.lanes_fit_one_warp,
 )
