@@ -11,7 +11,13 @@ from autosched.featurize.accesses.batch_accesses import BatchAccesses
 from autosched.featurize.accesses.footprint import Boxes
 from autosched.featurize.accesses.memory_traffic import Floats, MemoryTraffic, Warps
 from autosched.featurize.accesses.warp_transactions import WARP
-from autosched.featurize.instructions.instruction_features import COMPILED, FLOATS, compiled_code, float_instructions
+from autosched.featurize.instructions.instruction_features import (
+    COMPILED,
+    FLOATS,
+    compiled_code,
+    float_instructions,
+    iterations_without_invariants,
+)
 from autosched.featurize.instructions.thread_loops import Loops
 from autosched.featurize.regions.geometry import Geometry
 from autosched.featurize.regions.memory_kinds import GLOBAL, SHARED
@@ -132,8 +138,10 @@ class FeatureAssembler:
         inside = np.where(thread, self.warps.threads, 1)
         evaluations = self._points_of_thread() * red * inside
         reduced = self._points_of_thread() * inside  # once for all terms
+        hoisted = iterations_without_invariants(nests)
         for unit, name in enumerate(("float", "double", "integer", "special")):
             evaluated = evaluations * kinds["operations"][:, unit]
+            evaluated = evaluated + evaluations // hoisted * kinds["invariant_operations"][:, unit]
             put(f"{name}_operations_per_block", evaluated + reduced * kinds["combine_operations"][:, unit])
         put("shuffles_per_block", self._shuffles())
         put("split_reduction_factor", np.where(self._over_lanes(), nests.threads, 0).max(axis=1))

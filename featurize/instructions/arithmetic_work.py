@@ -98,7 +98,7 @@ class WorkTable:
         if key not in self._operations:
             counts = [0.0] * UNITS
             for e in _nodes(stage):
-                unit, weight = _cost(e)
+                unit, weight = operation_cost(e)
                 counts[unit] += weight
             self._operations[key] = tuple(counts)
         return self._operations[key]
@@ -165,7 +165,7 @@ def _strahler_number(numbers: list[int]) -> int:
     return total
 
 
-def _cost(e: Expr) -> tuple[int, float]:
+def operation_cost(e: Expr) -> tuple[int, float]:
     """Return the unit that evaluates a node, and its operations, operands not included."""
     if isinstance(e, Const | Load):
         return INTEGER, 0

@@ -13,7 +13,7 @@ from autosched.featurize.instructions.thread_loops import Loops
 from autosched.featurize.regions.boundary_blocks import border_share, guards
 from autosched.featurize.regions.geometry import Geometry
 from autosched.featurize.regions.memory_kinds import GLOBAL, SHARED
-from autosched.featurize.regions.nest_arrays import Ints
+from autosched.featurize.regions.nest_arrays import Ints, NestArrays
 from autosched.featurize.tables.descriptor_tables import THREAD
 
 COMPILED = (
@@ -68,7 +68,15 @@ def float_instructions(geometry: Geometry, warps: Warps, evaluated: Ints) -> Flo
         evaluated: ``int64[R]``, points of thread-level producers that a thread evaluates, shared ones once.
     """
     instructions, combined = _of_warps(geometry, warps, evaluated)
-    return np.asarray(instructions * geometry.nests.kinds["float_instructions"] + combined[:, FLOAT], np.float64)
+    kinds = geometry.nests.kinds
+    hoisted = instructions / iterations_without_invariants(geometry.nests) * kinds["invariant_floats"]
+    return np.asarray(instructions * kinds["float_instructions"] + hoisted + combined[:, FLOAT], np.float64)
+
+
+def iterations_without_invariants(nests: NestArrays) -> Ints:
+    """Return the iterations of the loop out of which invariant operations are hoisted, ``int64[R]``; 1 without any."""
+    dim = nests.kinds["invariant"]
+    return np.where(dim >= 0, nests.serial[np.arange(len(dim)), np.maximum(dim, 0)], 1)
 
 
 def _of_warps(geometry: Geometry, warps: Warps, evaluated: Ints) -> tuple[Floats, Floats]:

@@ -59,6 +59,7 @@ class Loops:
         nests, kinds = geometry.nests, geometry.nests.kinds
         tile, terms = nests.serial.prod(axis=1), kinds["terms"]
         unrolled = np.asarray(is_unrolled(tile, kinds["register_blocked"])) | (kinds["level"] == THREAD)
+        unrolled |= kinds["indexes_registers"] > 0
         around = nests.loops[:, :, 0] + 1
         sizes = np.concatenate([terms, nests.serial], axis=1)
         pragma = np.repeat(unrolled[:, None], sizes.shape[1], axis=1)

@@ -31,8 +31,8 @@ class NestArrays:
         serial: ``int64[R, D]``, points of one thread.
         threads: ``int64[R, C]``, threads with at least one point.
         partial: ``int64[R, D]``, points of the last of these threads.
-        apart: ``int64[R, D]``, distance between neighbouring points of one thread: 1, or where points are interleaved the
-            number of threads. Interleaved points are rounded up to a multiple of it.
+        apart: ``int64[R, D]``, distance between neighbouring points of one thread: 1, or the number of threads where
+            points are interleaved. Interleaved points are rounded up to a multiple of it.
         step: ``int64[R, D, 3]``, distance from a thread to its neighbour in x, y, z.
         axes: ``bool[R, C, 3]``, which of x, y, z each dimension is mapped to.
         limits: ``int64[R, C, D]``, points of the last active thread of each thread dimension.

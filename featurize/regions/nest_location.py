@@ -20,6 +20,8 @@ class NestLocation(NamedTuple):
         stages: The stages of its Func that share its loops.
         order: Loops in an order that is not the default.
         storage: Dimensions from slowest to fastest in memory; empty for `storage_order`.
+        private: Whether they compute a private producer, each thread its elements in registers.
+        indexes_registers: Whether they access private producers, so that their loops are unrolled.
     """
 
     stage: StageId
@@ -27,6 +29,8 @@ class NestLocation(NamedTuple):
     stages: tuple[StageId, ...]
     order: NestOrder
     storage: tuple[str, ...] = ()
+    private: bool = False
+    indexes_registers: bool = False
 
     def slow_first(self, bound: BoundPipeline) -> tuple[str, ...]:
         """Return the Func's dimensions from slowest to fastest in memory."""

@@ -114,7 +114,12 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
         at = ComputeAt(location.level, location.host, _depth(model, tilings[location.host], location))
         members.append(
             FusedProducer(
-                of_stages, at, location_storage(bound.funcs[location.func], location), location.stored, location.aligned
+                of_stages,
+                at,
+                location_storage(bound.funcs[location.func], location),
+                location.stored,
+                location.aligned,
+                private=location.private,
             )
         )
     calls = inlined_calls(bound, list(tilings), set(sketch.inlined))

@@ -37,6 +37,7 @@ class ComputeLocation(NamedTuple):
         stored: At BLOCK, whether it is materialised: each block also writes its owned part to global memory.
         each_term: At THREAD without enclosing pure loops, whether the host's reduction loops enclose it: it is computed
             per reduction step, for all points of the thread.
+        private: At BLOCK, whether each thread keeps the elements that it computes in registers.
     """
 
     func: str
@@ -47,6 +48,7 @@ class ComputeLocation(NamedTuple):
     storage: tuple[str, ...] = ()
     stored: bool = False
     each_term: bool = False
+    private: bool = False
 
     @property
     def in_terms(self) -> bool:

@@ -72,7 +72,10 @@ class SketchAnalysis:
         """Return the first and last step that access each block-level producer's buffer."""
         locations = [s.func for s in self.sketch.locations if s.level is Level.BLOCK]
         steps = [*locations, self.sketch.func]
-        lifetimes: dict[str, tuple[int, int]] = {name: (k, k) for k, name in enumerate(locations)}
+        private = {s.func for s in self.sketch.locations if s.private}
+        lifetimes: dict[str, tuple[int, int]] = {
+            name: (k, k) for k, name in enumerate(locations) if name not in private
+        }
         for k, name in enumerate(steps):
             for source in self._reads(name):
                 if source in lifetimes:
@@ -122,7 +125,9 @@ class SketchAnalysis:
         if lanes not in self._by_columns:
             locations = self.sketch.locations
             shared = {
-                s.func: location_storage(self.bound.funcs[s.func], s) for s in locations if s.level is Level.BLOCK
+                s.func: location_storage(self.bound.funcs[s.func], s)
+                for s in locations
+                if s.level is Level.BLOCK and not s.private
             }
             shared = {name: order for name, order in shared.items() if order}
             transparent = self.sketch.inlined | {s.func for s in locations if s.level is Level.THREAD}

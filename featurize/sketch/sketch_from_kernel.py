@@ -76,8 +76,9 @@ def _location(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> Compute
     """Return the compute location of a fused producer."""
     loops = _enclosing_loops(bound, kernel, m) if m.at.level is Level.THREAD else _EnclosingLoops()
     return ComputeLocation(
-        m.func, m.at.level, m.at.host, loops.enclosing, m.aligned, _storage(bound, m), m.materialised, loops.each_term
-    )
+        m.func, m.at.level, m.at.host, loops.enclosing, m.aligned, _storage(bound, m), m.materialised, loops.each_term,
+        m.private,
+    )  # fmt: skip
 
 
 def _tile_sizes(bound: BoundPipeline, sketch: KernelSketch, kernel: Kernel, members: Sequence[FusedProducer]) -> Params:

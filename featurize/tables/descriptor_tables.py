@@ -15,6 +15,7 @@ from autosched.analysis.rewrites.mainloop_step import is_one_step
 from autosched.featurize.accesses.accesses import AccessGroup, AccessRow, StageAccesses
 from autosched.featurize.accesses.offset_tables import OffsetTable
 from autosched.featurize.instructions.arithmetic_work import DOUBLE, FLOAT, INTEGER, UNITS, WorkTable, code_size
+from autosched.featurize.instructions.invariant_work import InvariantWork, invariant_work
 from autosched.featurize.instructions.reduction_loops import moving_reductions, reduction_extents
 from autosched.featurize.regions.memory_kinds import GLOBAL, REGISTER, SHARED
 from autosched.featurize.regions.nest_location import NestLocation
@@ -55,7 +56,9 @@ class DescriptorTables:
         tables: Offset tables by number.
     """
 
-    def __init__(self, bound: BoundPipeline, work: WorkTable, *, by_form: bool = True, interleaves: bool = True) -> None:
+    def __init__(
+        self, bound: BoundPipeline, work: WorkTable, *, by_form: bool = True, interleaves: bool = True
+    ) -> None:
         self.bound = bound
         self.by_form = by_form
         self.interleaves = interleaves
@@ -110,10 +113,12 @@ class DescriptorTables:
             level=location.level,
             ndims=len(dims),
             leading=int(location.stage == location.stages[0]),
+            private=int(location.private),
+            indexes_registers=int(location.indexes_registers),
             promotion=self._promotion(self.bound.funcs[location.stage.func], location.level, location.stages),
             **self._nest_loops(location, dims),
             **self._nest_storage(location, dims),
-            **self._nest_code(location, reached),
+            **self._nest_code(location, reached, dims),
         )
 
     def _nest_loops(self, location: NestLocation, dims: Sequence[str]) -> dict[str, int | list[int]]:
@@ -162,24 +167,38 @@ class DescriptorTables:
             "register_blocked": int(location.level == ROOT and func.name == self.bound.register_blocked),
         }
 
-    def _nest_code(self, location: NestLocation, reached: StageAccesses) -> dict[str, int | Sequence[int]]:
+    def _nest_code(
+        self, location: NestLocation, reached: StageAccesses, dims: Sequence[str]
+    ) -> dict[str, int | Sequence[int]]:
         """Return the columns of one evaluation's instructions, and of a point's warp reduction."""
         func, stage = self.bound.funcs[location.stage.func], self.bound.stage(*location.stage)
         inlined = frozenset(reached.calls)
         operations = self.work.operations(stage, reached.calls)
+        floats = self.work.float_instructions(stage, reached.calls)
+        invariant = self._invariant_dim(location, dims)
+        hoisted = invariant_work(stage, dims[invariant]) if invariant >= 0 else InvariantWork((0.0,) * UNITS)
         looped = {d.name for d in stage.loops}
         lanes = lane_sizes(self.bound, (*location.stages, location.stage))
         steps = sum(n.bit_length() - 1 for d, n in lanes.items() if d in looped)
         return {
             "branching": self.work.branching(stage, inlined),
             "loads": call_chain(self.bound, [location.stage], set(inlined)),
-            "operations": [int(n) for n in operations],
+            "operations": [int(n - h) for n, h in zip(operations, hoisted.saved, strict=True)],
+            "invariant": invariant,
+            "invariant_operations": [int(n) for n in hoisted.operations],
+            "invariant_floats": hoisted.floats,
             "integer_instructions": self.work.integer_instructions(stage, reached.calls),
-            "float_instructions": self.work.float_instructions(stage, reached.calls),
+            "float_instructions": floats - hoisted.saved_floats,
             "code_size": code_size(operations, reached),
             "shuffles": len(func.dtypes) * steps,
             "combine_operations": _combine_operations(func, steps),
         }
+
+    def _invariant_dim(self, location: NestLocation, dims: Sequence[str]) -> int:
+        """Return the position of the innermost dimension with interleaved points of a pure stage, -1 without any."""
+        if not self.interleaves or self.bound.stage(*location.stage).is_update:
+            return -1
+        return max((k for k, d in enumerate(dims) if d in location.order.interleaved), default=-1)
 
     def _pad(self, values: Sequence[int], fill: int) -> list[int]:
         return pad_row(values, self.dims, fill)

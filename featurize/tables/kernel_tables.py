@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundFunc
 from autosched.analysis.expressions.operation_count import operations
 from autosched.featurize.accesses.accesses import AccessGroup
-from autosched.featurize.regions.memory_kinds import GLOBAL, SHARED
+from autosched.featurize.regions.memory_kinds import GLOBAL, REGISTER, SHARED
 from autosched.featurize.regions.nest_location import NestLocation
 from autosched.featurize.regions.required_regions import RequiredRegions
 from autosched.featurize.sketch.sketch import KernelSketch, TileColumns
@@ -164,8 +164,11 @@ class KernelTableBuilder:
         s = facts.sketch
         location = s.location(stage.func)
         stages = s.stages if level == ROOT else tuple(facts.stages_of(stage.func))
+        private = location is not None and location.private
+        reads = (s.location(g.source) for g in facts.accesses[stage].loads)
+        registers = private or any(p is not None and p.private for p in reads)
         return self.kinds.location_number(
-            NestLocation(stage, level, stages, s.order(stage), location.storage if location else ())
+            NestLocation(stage, level, stages, s.order(stage), location.storage if location else (), private, registers)
         )
 
     def _accesses(
@@ -180,6 +183,7 @@ class KernelTableBuilder:
                 is_result = group.source == stage.func
                 location = s.location(group.source)
                 memory = OWN_MEMORY[levels[k] if is_result else ROOT if location is None else LEVELS[location.level]]
+                memory = REGISTER if location is not None and location.private else memory
                 row = self.kinds.accesses_at(where[k], group, store, memory, placed=True)
                 columns.add(row, first.get(group.source, -1), (k, group, store))
                 if store and is_result and location is not None and location.stored:

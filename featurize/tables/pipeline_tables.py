@@ -266,5 +266,6 @@ def _thread_bytes(batch: Batch, nests: NestArrays, promoted: Bools) -> Ints:
     first = np.zeros(len(size), bool)
     first[batch.nests.start] = True
     accumulators = first & promoted & (kinds["level"] == ROOT)
-    points = nests.extents.prod(axis=1) * inside + nests.serial.prod(axis=1) * accumulators
+    in_thread = accumulators | ((kinds["private"] > 0) & (kinds["leading"] > 0))
+    points = nests.extents.prod(axis=1) * inside + nests.serial.prod(axis=1) * in_thread
     return np.add.reduceat(points * size, batch.nests.start)
