@@ -110,7 +110,7 @@ def _unrolled_loads(candidates: CandidateLayout | BatchEvaluation) -> Ints:
         host = np.where(inside[nest], candidates.batch.hosts[nest], nest)
         times //= np.where(nests.times[nest] > nests.times[host], red[host] // terms[host], 1)
         nest = host
-    copies = np.where(is_unrolled(points) | inside, points, 1) * times
+    copies = np.where(is_unrolled(points) | inside | (kinds["indexes_registers"] > 0), points, 1) * times
     return np.add.reduceat(copies * terms * kinds["loads"], candidates.batch.nests.start)
 
 

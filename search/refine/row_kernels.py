@@ -3,8 +3,8 @@
 A chain such as mean, variance, normalised row, maximum, exponentials, sum, softmax has as many passes over a row. Beam
 search decides one Func after the other, and each statistic pays off in its consumer's block only once all of them are
 there. Here a whole chain moves at once. A warp has one row: its lanes reduce the row's terms, and neighbouring lanes
-have neighbouring points of it. Then single Funcs are inlined or stored, arrays are read through shared memory, and the
-number of rows of a block is chosen again.
+have neighbouring points of it. Then single Funcs are inlined or stored, in shared memory or in the registers of the
+lanes, arrays that several nests read are copied there as well, and the number of rows of a block is chosen again.
 
     mean | var | norm | max | sum | out   ->   out with mean, var, norm, max, sum at BLOCK
 """
@@ -12,29 +12,32 @@ number of rows of a block is chosen again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
-from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, NestOrder, columns, rewritten_for
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, NestOrder
 from autosched.schedule.types import Level, StageId
 from autosched.search.beam.state import Params, PartialKernel, State
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.batched import Kernel, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.refine.cache_reads import CacheReadSearch
 from autosched.search.refine.retile import Retiler
 from autosched.search.rewrites.warp_reductions import has_lanes
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.compute_root import inlined_funcs
 
-ROWS = (1, 2, 4, 8, 16, 32)
-"""Rows of a block to try, one for each warp."""
+ROWS = (4, 8, 2, 16, 1, 32)
+"""Rows of a block to try, one for each warp; the first of equally fast numbers is chosen."""
 MOST_KERNELS = 4
-"""Most kernels of a state to extend: those of the most expensive last consumers."""
+"""Most kernels of a state to extend: those of the last consumers."""
+MOST_SWEEPS = 6
+"""Most sweeps of coordinate descent over the storage of a row kernel."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,20 @@ class RowGroup:
     func: str
     rows: tuple[str, ...]
     producers: tuple[str, ...]
+
+
+class RowStorage(NamedTuple):
+    """Storage of what a row kernel computes and reads.
+
+    Attributes:
+        inlined: Pure producers that are inlined; all others are at BLOCK.
+        copied: Arrays with a cache read.
+        private: Producers and cache reads in registers; all others at BLOCK are in shared memory.
+    """
+
+    inlined: frozenset[str] = frozenset()
+    copied: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -104,26 +121,45 @@ class RowKernelSearch:
     def _fastest(self, group: RowGroup) -> Kernel | None:
         """Return the fastest legal kernel of a group found by coordinate descent; None if there is none."""
         pure = [n for n in group.producers if self.enumerator.compute_locations.can_inline(self.bound.funcs[n])]
-        inlined = frozenset(pure) & inlined_funcs(self.bound)
-        best = self._cheapest(self._variants(group, inlined, frozenset()))
-        copied = frozenset[str]()
-        for _ in range(2 if best is not None else 0):
-            before = best
-            for name in pure:
-                other = inlined ^ {name}
-                found = self._cheapest(self._variants(group, other, copied))
-                if found is not None and self._cost(found) < self._cost(best):
-                    best, inlined = found, other
-            for source in self._sources(best[0]) | copied:
-                more = copied ^ {source}
-                found = self._cheapest(self._variants(group, inlined, more))
-                if found is not None and self._cost(found) < self._cost(best):
-                    best, copied = found, more
-            if best == before or self.late():
-                break
+        storage = RowStorage(frozenset(pure) & inlined_funcs(self.bound))
+        best = self._cheapest(self._variants(group, storage))
         if best is None:
             return None
+        for _ in range(MOST_SWEEPS):
+            before = best
+            steps: Sequence[Callable[[RowStorage], Iterator[RowStorage]]] = (
+                partial(self._placements, pure), partial(self._copies, best[0]), partial(self._moves, pure),
+            )  # fmt: skip
+            for step in steps:
+                for other in list(step(storage)):
+                    found = None if self.late() else self._cheapest(self._variants(group, other))
+                    if found is not None and self._cost(found) < self._cost(best):
+                        best, storage = found, other
+            if best == before or self.late():
+                break
         return run_search(self.evaluator, Retiler(self.evaluator, self.enumerator, self.late).descend(*best))
+
+    @staticmethod
+    def _placements(pure: Sequence[str], storage: RowStorage) -> Iterator[RowStorage]:
+        """Yield storages with one producer inlined that is not, or the reverse."""
+        for name in pure:
+            yield storage._replace(inlined=storage.inlined ^ {name}, private=storage.private - {name})
+
+    def _copies(self, sketch: KernelSketch, storage: RowStorage) -> Iterator[RowStorage]:
+        """Yield storages with one more or one less cache read, in shared memory and in registers."""
+        for source in sorted(self._sources(sketch) | storage.copied):
+            other = storage._replace(copied=storage.copied ^ {source}, private=storage.private - {cache_name(source)})
+            yield other
+            if source in other.copied:
+                yield other._replace(private=other.private | {cache_name(source)})
+
+    @staticmethod
+    def _moves(pure: Sequence[str], storage: RowStorage) -> Iterator[RowStorage]:
+        """Yield storages with producers and cache reads moved between shared memory and registers: all, then one."""
+        movable = [*(n for n in pure if n not in storage.inlined), *map(cache_name, sorted(storage.copied))]
+        yield storage._replace(private=frozenset(movable))
+        for name in movable:
+            yield storage._replace(private=storage.private ^ {name})
 
     def _cost(self, kernel: Kernel) -> float:
         return self.evaluator.verdict(*kernel).cost
@@ -136,20 +172,20 @@ class RowKernelSearch:
         names = frozenset[str]().union(*readers)
         return frozenset(n for n in names if sum(n in r for r in readers) > 1)
 
-    def _variants(self, group: RowGroup, inlined: frozenset[str], copied: frozenset[str]) -> list[Kernel]:
-        """Return the kernels with given inlined Funcs and cache reads, for several numbers of rows."""
-        bound = insert_cache_reads(self.bound, copied)
+    def _variants(self, group: RowGroup, storage: RowStorage) -> list[Kernel]:
+        """Return the kernels with a storage, for several numbers of rows."""
+        bound = insert_cache_reads(self.bound, storage.copied)
         root = StageId(group.func)
-        members = [*(n for n in group.producers if n not in inlined), *map(cache_name, copied)]
+        members = [*(n for n in group.producers if n not in storage.inlined), *map(cache_name, storage.copied)]
         order = {name: k for k, name in enumerate(bound.funcs)}
         members.sort(key=order.__getitem__)
-        locations = tuple(ComputeLocation(n, Level.BLOCK, root) for n in members)
+        locations = tuple(ComputeLocation(n, Level.BLOCK, root, private=n in storage.private) for n in members)
         orders = tuple(
             NestOrder(StageId(n, s.number), interleaved=tuple(bound.funcs[n].dims))
             for n in (group.func, *members)
             for s in bound.funcs[n].nonempty_stages
         )
-        sketch = self.enumerator.compute_locations.one(KernelSketch((root,), locations, inlined, orders=orders))
+        sketch = self.enumerator.compute_locations.one(KernelSketch((root,), locations, storage.inlined, orders=orders))
         if self.evaluator.kernel_model(sketch).overflow:
             return []
         tried = dict.fromkeys(self._params(group, sketch, rows) for rows in ROWS)
@@ -202,20 +238,27 @@ def row_group(bound: BoundPipeline, name: str) -> RowGroup | None:
     Statistics are warp reductions with some of the Func's dimensions.
     """
     func = bound.funcs[name]
-    if not func.is_pure or not func.dims:
+    if not func.is_pure or not func.dims or 0 in func.extents:
         return None
+    rows: set[str] = set()
+    while True:  # producers without a dimension over rows are left out, and so are those that they read
+        producers = _producers(bound, name, rows)
+        owned = [set(f.dims) & set(func.dims) for f in map(bound.funcs.__getitem__, producers) if has_lanes(f)]
+        common = set.intersection(*(d for d in owned if d), set(func.dims)) if any(owned) else set[str]()
+        if not common or common == set(func.dims):
+            return None
+        if common == rows:
+            break
+        rows = common
+    return RowGroup(name, tuple(d for d in func.dims if d in rows), tuple(f for f in bound.funcs if f in producers))
+
+
+def _producers(bound: BoundPipeline, name: str, rows: Collection[str]) -> list[str]:
+    """Return the Funcs with given dimensions that only a Func and such producers of it read, consumers first."""
     producers: list[str] = []
-    rows: set[str] | None = None
-    for other in reversed(list(bound.funcs)):
-        f = bound.funcs[other]
-        if other == name or f.is_output or f.undefined or not f.consumers or any(n is not None for n in f.fixed):
+    for other, f in reversed(list(bound.funcs.items())):
+        if other == name or f.is_output or f.undefined or 0 in f.extents or any(n is not None for n in f.fixed):
             continue
-        if not set(f.consumers) <= {name, *producers}:
-            continue
-        producers.append(other)
-        if has_lanes(f) and f.dims and set(f.dims) < set(func.dims):
-            rows = set(f.dims) if rows is None else rows & set(f.dims)
-    if not rows:
-        return None
-    aligned = [p for p in producers if rows <= set(bound.funcs[p].dims)]
-    return RowGroup(name, tuple(d for d in func.dims if d in rows), tuple(f for f in bound.funcs if f in aligned))
+        if f.consumers and set(f.consumers) <= {name, *producers} and set(rows) <= set(f.dims):
+            producers.append(other)
+    return producers
