@@ -18,6 +18,7 @@ from autosched.featurize.sketch.sketch import (
     Tile,
     columns,
     inner_order,
+    lane_sizes,
     member_dims,
     shared_tile,
     storage_order,
