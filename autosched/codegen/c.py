@@ -188,7 +188,8 @@ class _Printer:
         note = f"  // {s.comment}" if s.comment else ""
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
-        self.w.open(f"for ({counter_type(s.extent)} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{{note}")
+        end = extreme_text("min", (s.extent, *s.upper_bounds))
+        self.w.open(f"for ({counter_type(s.extent)} {s.name} = 0; {s.name} < {end}; {s.name}++) {{{note}")
         self.statements(s.body)
         self.w.close()
 

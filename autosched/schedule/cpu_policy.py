@@ -45,6 +45,11 @@ REDUCTION_BYTES = 128
 MIN_REDUCTION_LANES = 32
 """Lanes of a reduction of 4-byte and longer elements."""
 
+SHIFTED_BYTES = 64
+"""Bytes of a vector that shifts inwards at the end of a row: one of AVX-512, two of AVX2."""
+MAX_SHIFTED_ELEMENT = 2
+"""Bytes of the widest elements in whose loops the last vector shifts; of wider ones few lanes are left over."""
+
 MAX_PERIOD = MAX_VECTOR_STEP
 """Lanes of one unrolled period, at most: contiguous lanes are this many elements apart afterwards."""
 
@@ -73,6 +78,18 @@ def reduction_lanes(element_bytes: int) -> int:
     [128, 64, 32, 32]
     """
     return max(REDUCTION_BYTES // element_bytes, MIN_REDUCTION_LANES)
+
+
+def shifted_lanes(element_bytes: int) -> int:
+    """Return the lanes of a vector that shifts inwards at the end of a row; 0 if none does.
+
+    Args:
+        element_bytes: Bytes of the narrowest element.
+
+    >>> [shifted_lanes(n) for n in (1, 2, 4)]
+    [64, 32, 0]
+    """
+    return SHIFTED_BYTES // element_bytes if element_bytes <= MAX_SHIFTED_ELEMENT else 0
 
 
 def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, streams: int) -> bool:

@@ -6,7 +6,7 @@ share one `Namer` and one set of bound indices:
     lane loop                  strip_mine, which includes make_lane_loop_innermost
     loop around a lane loop    peel_last_iteration; unroll_and_jam; split_scatter_loop if it gathers;
                                keep_carried_values
-    innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop
+    innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail
     serial loop                keep_carried_values
     statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
 
@@ -50,6 +50,7 @@ from autosched.lower.passes.cpu.distribute_lane_loop import (
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.passes.cpu.peel_last_iteration import peel_last_iteration
 from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
+from autosched.lower.passes.cpu.shift_tail import shift_tail
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
 from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
@@ -136,12 +137,7 @@ class _NestLowering:
     def _piece(self, s: Stmt) -> Body:
         match s:
             case For(role=LoopRole.THREAD):
-                return tuple(
-                    t
-                    for loop in unroll_by_period(s, self._namer)
-                    for part in ((loop,) if loop.few_points else split_at_clamps(loop))
-                    for t in self._lane_loop(part)
-                )
+                return tuple(t for loop in unroll_by_period(s, self._namer) for t in self._parts(loop))
             case For() if peeled := peel_last_iteration(s):
                 first, last = peeled
                 return (*self._piece(first), LocalScope(self._pieces(last)))
@@ -151,6 +147,16 @@ class _NestLowering:
                 condition = self._hidden(s)
                 return (replace(condition, then=self._pieces(s.then), orelse=()),)
         return self._statement(s)
+
+    def _parts(self, loop: For) -> Body:
+        """Return the lowered parts of a lane loop. The part without clamps has most lanes."""
+        parts = (loop,) if loop.few_points else split_at_clamps(loop)
+        lowered: list[Stmt] = []
+        for part in parts:
+            body = self._lane_loop(part)
+            has_most = len(parts) == 1 or part.body is not loop.body
+            lowered += [t for s in body for t in shift_tail(s, self._namer)] if has_most else body
+        return tuple(lowered)
 
     def _loop_around_lanes(self, s: For) -> Body:
         """Return a loop around lane loops; first steps of scatter loops that do not depend on it come before it."""
