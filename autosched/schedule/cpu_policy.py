@@ -80,16 +80,17 @@ def reduction_lanes(element_bytes: int) -> int:
     return max(REDUCTION_BYTES // element_bytes, MIN_REDUCTION_LANES)
 
 
-def shifted_lanes(element_bytes: int) -> int:
-    """Return the lanes of a vector that shifts inwards at the end of a row; 0 if none does.
+def shifted_lanes(element_bytes: ArrayLike) -> NDArray[np.int64]:
+    """Return the lanes of a vector that shifts inwards at the end of a row, ``int64[R]``; 0 where none does.
 
     Args:
-        element_bytes: Bytes of the narrowest element.
+        element_bytes: ``number[R]``, bytes of the narrowest element of each row.
 
-    >>> [shifted_lanes(n) for n in (1, 2, 4)]
+    >>> shifted_lanes([1, 2, 4]).tolist()
     [64, 32, 0]
     """
-    return SHIFTED_BYTES // element_bytes if element_bytes <= MAX_SHIFTED_ELEMENT else 0
+    size = np.asarray(element_bytes)
+    return np.where(size <= MAX_SHIFTED_ELEMENT, SHIFTED_BYTES // size, 0).astype(np.int64)
 
 
 def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, streams: int) -> bool:

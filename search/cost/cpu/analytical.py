@@ -8,8 +8,9 @@ Lane loops:
 
 * A *row* is one run of a lane loop. Full vectors run as vector instructions: arithmetic and contiguous accesses. gcc
   uses vectors of as many lanes as the narrowest varying element allows, then of half and a quarter of that;
-  remaining lanes are scalar. Blocks at the end of the result have shorter rows. Where lanes lie a few elements apart
-  and the elements in between are not loaded, the last vector would read too far and is scalar.
+  remaining lanes are scalar. In rows of 1- and 2-byte elements the last vector shifts inwards instead
+  (`autosched.lower.passes.cpu.shift_tail`). Blocks at the end of the result have shorter rows. Where lanes lie a few
+  elements apart and the elements in between are not loaded, the last vector would read too far and is scalar.
 * Lanes two to four elements apart (several points of a lane in a row) need shuffles. Lanes at quotients (``f[x // 2]``)
   of period two or four are unrolled by that period (`autosched.lower.passes.cpu.unroll_by_period`). At other quotients,
   or at data-dependent indices, accesses are scalar.
@@ -62,7 +63,7 @@ from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.host import has_vector_math
-from autosched.schedule.cpu_policy import MAX_VECTOR_STEP, strip_lengths
+from autosched.schedule.cpu_policy import MAX_VECTOR_STEP, shifted_lanes, strip_lengths
 from autosched.search.cost.cpu.cache_traffic import SHARE_OF_CACHE, cache_traffic, ratio
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS, rates_of
 from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
@@ -210,7 +211,10 @@ class CpuModel:
         points = np.maximum(f[:, INDEX["innermost_pure_loop_extent"]], 1)
         gaps = np.where(too_far[0], 0, in_a_row) + np.where(too_far[1], 0, of("gaps"))
         longest = LANE_BYTES * width / of("narrowest")
-        whole, part = _vectorised_share(rows, longest, gaps > 0)
+        reduces = f[:, INDEX["innermost_loop_extent"]] > points
+        shifts = ~reduces & (near + far == in_a_row) & (of("private") == 0)
+        shifted = np.where(shifts, shifted_lanes(of("narrowest")), 0)
+        whole, part = _vectorised_share(rows, longest, gaps > 0, shifted)
         power = np.exp2(np.round(np.log2(rows.lane_points))) == rows.lane_points
         refused = (power & ((of("powers") > 0) | (too_far[0] & (of("unit") > 0)))) | (of("interleaved") > 0)
         refused |= (of("halves") > 0) & ~rows.all_shared
@@ -219,7 +223,6 @@ class CpuModel:
         narrow = rows.any_in_loop(of("bordered") > 0)  # gathers of narrow elements in boundary blocks
         vectorised = whole * has_vectors * (1 - rows.boundary_share * narrow)
         vectors = runs / (width * part) * vectorised
-        reduces = f[:, INDEX["innermost_loop_extent"]] > points
         own_sums = reduces & (of("scans") == 0)
         strips = strip_lengths(lanes, points * LANE_BYTES)
         side_by_side = np.where(own_sums & (strips > 0), strips, lanes)
@@ -233,7 +236,7 @@ class CpuModel:
         remainders = runs * of("periodic") * rows.boundary_share
         waits = vectorised * _waits(sums, of("terms")) + (1 - vectorised) * _waits(points * lanes, of("chained"))
         in_vectors = whole * has_vectors * ~narrow
-        ends = self._ends(rows, np.maximum(longest * SHORTER[-1], 1)) * vectorised
+        ends = self._ends(rows, np.where(shifted > 0, 1, np.maximum(longest * SHORTER[-1], 1))) * vectorised
         return {
             "vector_arithmetic": vectors * (of("arithmetic") - savings["arithmetic"]),
             "vector_accesses": vectors * accesses,
@@ -298,7 +301,7 @@ def _waits(sums: Floats, terms: Floats) -> Floats:
     return waits
 
 
-def _vectorised_share(rows: LaneLoops, longest: Floats, gaps: Bools) -> tuple[Floats, Floats]:
+def _vectorised_share(rows: LaneLoops, longest: Floats, gaps: Bools, shifted: Ints) -> tuple[Floats, Floats]:
     """Return the share of lanes in vectors and the mean length of these, relative to the longest; ``float64[R]``.
 
     Blocks at the end of rows have fewer lanes.
@@ -307,9 +310,10 @@ def _vectorised_share(rows: LaneLoops, longest: Floats, gaps: Bools) -> tuple[Fl
         rows: The nests.
         longest: ``float64[R]``, lanes of the longest vector.
         gaps: ``bool[R]``, whether the last lane's vector would read too far.
+        shifted: ``int64[R]``, lanes of the vectors of rows whose last one shifts inwards; 0 where it does not.
     """
-    whole, vectors = _in_vectors(rows.lanes, longest, gaps)
-    at_end, fewer = _in_vectors(rows.end_lanes, longest, gaps)
+    whole, vectors = _in_vectors(rows.lanes, longest, gaps, shifted)
+    at_end, fewer = _in_vectors(rows.end_lanes, longest, gaps, shifted)
     lanes, whole, vectors = (
         (1 - rows.cut_share) * a + rows.cut_share * b
         for a, b in ((rows.lanes, rows.end_lanes), (whole, at_end), (vectors, fewer))
@@ -317,15 +321,16 @@ def _vectorised_share(rows: LaneLoops, longest: Floats, gaps: Bools) -> tuple[Fl
     return whole / lanes, np.where(vectors > 0, whole / np.maximum(vectors * longest, 1e-9), 1.0)
 
 
-def _in_vectors(lanes: Floats, longest: Floats, gaps: Bools) -> tuple[Floats, Floats]:
+def _in_vectors(lanes: Floats, longest: Floats, gaps: Bools, shifted: Ints) -> tuple[Floats, Floats]:
     """Return the lanes of a row that run in vectors, and the number of these vectors.
 
-    The remainder of the longest vectors fills vectors of half and a quarter of their length.
+    The last vector of a row shifts inwards, or the remainder fills vectors of half and a quarter of the longest.
 
     Args:
         lanes: ``float64[R]``, lanes of a row.
         longest: ``float64[R]``, lanes of the longest vector.
         gaps: ``bool[R]``, whether the last lane's vector would read too far.
+        shifted: ``int64[R]``, see `_vectorised_share`.
     """
     rest = lanes - gaps
     vectors = np.zeros(len(lanes))
@@ -333,4 +338,6 @@ def _in_vectors(lanes: Floats, longest: Floats, gaps: Bools) -> tuple[Floats, Fl
         length = np.maximum(longest * part, 1)
         whole = np.floor(rest / length)
         vectors, rest = vectors + whole, rest - whole * length
-    return lanes - gaps - rest, vectors
+    at_once = (shifted > 0) & (lanes >= shifted)
+    all_vectors = np.ceil(lanes / np.maximum(shifted, 1)) * shifted / longest
+    return np.where(at_once, lanes, lanes - gaps - rest), np.where(at_once, all_vectors, vectors)

@@ -4,8 +4,8 @@ One pass over a kernel calls the rewrites of this folder loop by loop, in the or
 share one `Namer` and one set of bound indices:
 
     lane loop                  strip_mine, which includes make_lane_loop_innermost
-    loop around a lane loop    peel_last_iteration; unroll_and_jam; split_scatter_loop if it gathers;
-                               keep_carried_values
+    loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; split_scatter_loop if it
+                               gathers; keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail
     serial loop                keep_carried_values
     statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
@@ -56,6 +56,7 @@ from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_sc
 from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
 from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
 from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
+from autosched.lower.passes.cpu.unswitch_rows import unswitch_rows
 
 AnyStmt = TypeVar("AnyStmt", bound=Stmt)
 
@@ -116,19 +117,46 @@ class _NestLowering:
         if s.role is LoopRole.THREAD and s.axis == 0:
             return tuple(LocalScope(self._pieces(scope)) for scope in strip_mine(s, self._namer))
         if s.role is LoopRole.THREAD and (rows := self._jammed_thread_rows(s)):
-            return self._loop_around_lanes(rows)
+            return rows
         before, s, hints = self._with_kept_values(s)
         body = self.statements(s.body)
         if s.ordered or (s.role is LoopRole.SERIAL and not self._is_in_lanes and _updates_unrolled_arrays(s)):
             hints = (CompilerHint(Hint.ONE_BY_ONE), *hints)
         return (*before, replace(s, body=(*body, *hints)))
 
-    def _jammed_thread_rows(self, s: For) -> For | None:
-        """Return a loop over groups of rows in place of a loop over threads, if their lanes share loads."""
+    def _jammed_thread_rows(self, s: For) -> Body:
+        """Return loops over groups of rows in place of a loop over threads; nothing if their lanes share few loads."""
         *between, last = s.body
         if not isinstance(last, For) or last.role is not LoopRole.THREAD or last.axis != 0 or last.extent == 1:
-            return None
-        return unroll_and_jam(replace(s, body=(*between, *make_lane_loop_innermost(last))), self._namer)
+            return ()
+        rows = replace(s, body=(*between, *make_lane_loop_innermost(last)))
+        return self._jammed(rows)
+
+    def _jammed(self, rows: For) -> Body:
+        """Return loops over groups of rows, lowered; nothing if rows are not jammed."""
+        if jammed := self._jammed_lanes(rows):
+            return jammed
+        if (unswitched := unswitch_rows(rows)) and (jammed := self._jammed_lanes(unswitched[1])):
+            return (If(unswitched[0], jammed, self._loop_around_lanes(rows)),)
+        return ()
+
+    def _jammed_lanes(self, rows: For) -> Body:
+        """Return loops over groups of rows, and over the lanes at both ends with clamps; nothing if none is jammed."""
+        if jammed := unroll_and_jam(rows, self._namer):
+            return self._loop_around_lanes(jammed)
+        *between, lanes = rows.body
+        if not isinstance(lanes, For) or len(parts := split_at_clamps(lanes)) == 1:
+            return ()
+        loops: list[Stmt] = []
+        for part in parts:
+            if part.body is lanes.body:
+                body = (*self.statements(tuple(between)), *self._lane_loop(part))
+                loops.append(replace(rows, role=LoopRole.SERIAL, body=body))
+            elif jammed := unroll_and_jam(replace(rows, body=(*between, part)), self._namer):
+                loops += self._loop_around_lanes(jammed)
+            else:
+                return ()
+        return tuple(loops)
 
     def _pieces(self, body: Body) -> Body:
         """Return lowered pieces of a distributed lane loop."""
@@ -142,7 +170,7 @@ class _NestLowering:
                 first, last = peeled
                 return (*self._piece(first), LocalScope(self._pieces(last)))
             case For():
-                return self._loop_around_lanes(unroll_and_jam(s, self._namer) or s)
+                return self._jammed(s) or self._loop_around_lanes(s)
             case If() if any(isinstance(t, For) for t in s.then):
                 condition = self._hidden(s)
                 return (replace(condition, then=self._pieces(s.then), orelse=()),)

@@ -38,7 +38,7 @@ from autosched.lower.ir import (
     walk,
     walk_values,
 )
-from autosched.lower.ir_queries import has_loads, reads_in
+from autosched.lower.ir_queries import access_steps, has_loads, reads_in
 from autosched.schedule import cpu_policy
 
 
@@ -95,12 +95,16 @@ def _named(e: ix.Index, name: str, namer: Namer, bindings: list[Stmt]) -> ix.Ind
 
 
 def _vector_lanes(loop: For) -> int:
-    """Return the lanes of a vector of the narrowest element that the loop accesses; 0 if its lanes do not shift."""
-    inside = tuple(walk(loop.body))
-    buffers = [*(r.buffer for r in reads_in(inside)), *(s.buffer for s in inside if isinstance(s, Store))]
-    if any(b.in_registers for b in buffers):  # sums of whole rows, which stay in registers
+    """Return the lanes of a vector of the narrowest element that the loop accesses; 0 if no vector shifts.
+
+    Where lanes lie a few elements apart, compilers leave the last lanes out of vectors, which would read too far. Sums
+    of whole rows stay in registers.
+    """
+    accesses = list(access_steps(loop))
+    if any(abs(step) > 1 or buffer.in_registers for buffer, step in accesses):
         return 0
-    return cpu_policy.shifted_lanes(min((b.dtype.bytes_ for b in buffers), default=8))
+    moving = [buffer.dtype.bytes_ for buffer, step in accesses if step]
+    return int(cpu_policy.shifted_lanes(min(moving))) if moving else 0
 
 
 def _is_repeatable(body: Sequence[Stmt]) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
@@ -41,20 +42,27 @@ def split_at_clamps(loop: For) -> tuple[For, ...]:
     """Return the loops that replace a lane loop; the loop itself if it has inner loops, few lanes or no clamps."""
     if loop.extent < LEAST_LANES or any(isinstance(s, For) for s in walk(loop.body)):
         return (loop,)
-    splitter = _Splitter(loop.name, frozenset(s.name for s in walk(loop.body) if isinstance(s, Let | LetIndex)))
-    body = splitter.statements(loop.body)
-    if not splitter.lows and not splitter.highs:
+    inside, lows, highs = unclamped(loop)
+    if not lows and not highs:
         return (loop,)
-    lo: ix.Index = 0
-    for low in splitter.lows.values():
-        lo = ix.maximum(lo, low)
-    hi: ix.Index = loop.extent
-    for high in splitter.highs.values():
-        hi = ix.minimum(hi, high)
-    before = [replace(loop, upper_bounds=(*loop.upper_bounds, lo))] if splitter.lows else []
-    between = replace(loop, body=body, lower_bounds=(lo,), upper_bounds=(*loop.upper_bounds, hi))
-    after = [replace(loop, lower_bounds=(lo, hi))] if splitter.highs else []
+    lo: ix.Index = reduce(ix.maximum, lows, 0)
+    hi: ix.Index = reduce(ix.minimum, highs, loop.extent)
+    before = [replace(loop, upper_bounds=(*loop.upper_bounds, lo))] if lows else []
+    between = replace(inside, lower_bounds=(lo,), upper_bounds=(*loop.upper_bounds, hi))
+    after = [replace(loop, lower_bounds=(lo, hi))] if highs else []
     return (*before, between, *after)
+
+
+def unclamped(loop: For) -> tuple[For, Sequence[ix.Index], Sequence[ix.Index]]:
+    """Return a loop without clamps and conditions on its variable, and the bounds within which these are constant.
+
+    Returns:
+        The loop, the first values of the variable, and the exclusive ends; all of them apply.
+    """
+    bound = (s.name for s in walk(loop.body) if isinstance(s, Let | LetIndex | For))
+    splitter = _Splitter(loop.name, frozenset(bound))
+    inside = replace(loop, body=splitter.statements(loop.body))
+    return inside, list(splitter.lows.values()), list(splitter.highs.values())
 
 
 @dataclass
