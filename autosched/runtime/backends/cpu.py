@@ -49,9 +49,9 @@ class CpuExecutable:
         """
         if self._entry is None:
             return
-        base = self._workspace().ctypes.data
-        address = {a.buffer.name: inputs[n].ctypes.data for n, a in self.program.inputs.items()}
-        address |= {a.buffer.name: outputs[n].ctypes.data for n, a in self.program.outputs.items()}
+        base = address_of(self._workspace())
+        address = {a.buffer.name: address_of(inputs[n]) for n, a in self.program.inputs.items()}
+        address |= {a.buffer.name: address_of(outputs[n]) for n, a in self.program.outputs.items()}
         address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
         arrays = (ctypes.c_void_p * max(len(self.source.arrays), 1))(*(address[n] for n in self.source.arrays))
         values = scalar_arguments(self.program, scalars)
@@ -74,6 +74,12 @@ def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[st
         value = np.array([scalars[p.name]]).astype(p.dtype.numpy)
         arguments[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
     return arguments
+
+
+def address_of(array: Array) -> int:
+    """Return the address of an array's first element, in less time than `numpy.ndarray.ctypes`."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def aligned_empty(size: int) -> Array:
