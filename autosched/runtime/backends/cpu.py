@@ -32,6 +32,10 @@ class CpuExecutable:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.source: CSource = print_c(program)
+        inputs = {a.buffer.name: n for n, a in program.inputs.items()}
+        outputs = {a.buffer.name: n for n, a in program.outputs.items()}
+        offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
+        self._arrays = [(inputs.get(n), outputs.get(n), offsets.get(n, 0)) for n in self.source.arrays]
         self._scratch = threading.local()
         self._entry: Any = None
         if not program.kernels:  # of arrays without elements
@@ -49,14 +53,17 @@ class CpuExecutable:
         """
         if self._entry is None:
             return
-        base = address_of(self._workspace())
-        address = {a.buffer.name: address_of(inputs[n]) for n, a in self.program.inputs.items()}
-        address |= {a.buffer.name: address_of(outputs[n]) for n, a in self.program.outputs.items()}
-        address |= {slot.buffer.name: base + slot.offset for slot in self.program.workspace}
-        arrays = (ctypes.c_void_p * max(len(self.source.arrays), 1))(*(address[n] for n in self.source.arrays))
+        base = address_of(self._workspace()) if self.program.workspace else 0
+        addresses = [
+            address_of(inputs[read]) if read is not None
+            else address_of(outputs[written]) if written is not None
+            else base + offset
+            for read, written, offset in self._arrays
+        ]  # fmt: skip
+        arrays = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         values = scalar_arguments(self.program, scalars)
         scalar_values = [values[name] for name, _ in self.source.scalars]
-        pointers = (ctypes.c_void_p * max(len(scalar_values), 1))(*(v.ctypes.data for v in scalar_values))
+        pointers = (ctypes.c_void_p * max(len(scalar_values), 1))(*map(address_of, scalar_values))
         self._entry(arrays, pointers)
 
     def _workspace(self) -> Array:

@@ -198,6 +198,8 @@ def like_caller(array: Any, example: Any) -> Any:
 def byte_range(array: Any) -> tuple[int, int]:
     """Return the addresses of the first byte of a NumPy or CuPy array and of the byte after its last."""
     start = array.data.ptr if is_cupy(array) else array.__array_interface__["data"][0]
+    if array.flags.c_contiguous:
+        return start, start + array.nbytes
     if array.size == 0:
         return start, start
     end = start + array.itemsize
