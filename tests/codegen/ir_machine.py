@@ -19,6 +19,7 @@ from autosched.lower.ir import (
     IndexValue,
     Let,
     LetIndex,
+    LocalScope,
     Op,
     Stmt,
     Store,
@@ -54,6 +55,8 @@ class Machine:
                     for k in range(start, end):
                         self.indices[s.name] = k
                         self.run(s.body)
+                case LocalScope():
+                    self.run(s.body)
                 case If():
                     self.run(s.then if self.holds(s.condition) else s.orelse)
                 case Let():

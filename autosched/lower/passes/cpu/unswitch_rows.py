@@ -20,13 +20,13 @@ from autosched.lower.passes.cpu.split_index_set import unclamped
 def unswitch_rows(rows: For) -> tuple[Value, For] | None:
     """Return a condition that all rows fulfil at once, and the loop without guards and clamps where it holds.
 
-    None if there are none.
+    None if there are none, or if a guard holds for few rows.
 
     Args:
         rows: A loop around a lane loop.
     """
     loop, lows, highs = unclamped(rows)
-    if not lows and not highs:
+    if not loop.body or (not lows and not highs):
         return None
     tests: list[Value] = [CompareIndex("le", low, 0, bool_) for low in lows]
     tests += [CompareIndex("le", rows.extent, high, bool_) for high in highs]
