@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
-from autosched.codegen.expressions import counter_type, extreme_text, is_wide, storage_type
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude, vector_math, workarounds
+from autosched.codegen.expressions import counter_type, extreme_text, index_text, is_wide, storage_type
+from autosched.codegen.prelude import (
+    LOOKUP,
+    called_scalar_functions,
+    helpers,
+    scalar_prelude,
+    vector_math,
+    workarounds,
+)
 from autosched.codegen.statements import Writer, condition_text, simple_statement
 from autosched.codegen.warp_reduce import print_lane_loop_reduce
 from autosched.lang.dtypes import DType
@@ -22,6 +29,7 @@ from autosched.lower.ir import (
     LoopRole,
     ScatterChoice,
     Stmt,
+    TableLookup,
     WarpReduce,
 )
 from autosched.lower.pipelines import CPU_PASSES, CPU_PASSES_WITHOUT_WORKAROUNDS, run_passes
@@ -73,7 +81,7 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
-    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}\n{body}"
+    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}{helpers(body)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
 
 
@@ -177,6 +185,8 @@ class _Printer:
                     self.w.line(f"{_HINTS[s.hint]};")
                 case Barrier():
                     self.w.line("// all threads meet")
+                case TableLookup():
+                    self._table_lookup(s)
                 case WarpReduce():
                     print_lane_loop_reduce(s, self.w)
                 case _:
@@ -203,6 +213,10 @@ class _Printer:
         self.w.open(f"for (int {s.name} = {start}; {s.name} < {end}; {s.name}++) {{  // {s.comment}")
         self.statements(s.body)
         self.w.close()
+
+    def _table_lookup(self, s: TableLookup) -> None:
+        values, positions = f"(unsigned char*){s.values.name}", s.positions.name
+        self.w.line(f"{LOOKUP}({values}, (const unsigned char*){s.table.name} + {index_text(s.index)}, {positions});")
 
     def _scatter_choice(self, s: ScatterChoice) -> None:
         self.w.line("#ifdef AS_SCATTERS")

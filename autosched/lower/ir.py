@@ -364,6 +364,27 @@ class ScatterChoice:
     split: Body
 
 
+@dataclass(frozen=True, slots=True)
+class TableLookup:
+    """Read one-byte elements of a table at the positions of `LOOKUP_LANES` lanes, in lowered C code.
+
+    Attributes:
+        values: Receives the element of each lane.
+        table: The table.
+        index: Its element at position 0; 256 elements from there on can be read.
+        positions: Position of each lane in the table, ``uint8``.
+        site: Number of the access.
+    """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("site",))
+
+    values: Buffer
+    table: Buffer
+    index: Index
+    positions: Buffer
+    site: int
+
+
 class Hint(Enum):
     """Transformation of the enclosing loop that a hint forbids to C compilers."""
 
@@ -397,6 +418,7 @@ Stmt = (
     | Comment
     | LocalScope
     | ScatterChoice
+    | TableLookup
     | CompilerHint
 )
 Body = tuple[Stmt, ...]

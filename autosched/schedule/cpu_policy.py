@@ -49,6 +49,10 @@ SHIFTED_BYTES = 64
 """Bytes of a vector that shifts inwards at the end of a row: one of AVX-512, two of AVX2."""
 MAX_SHIFTED_ELEMENT = 2
 """Bytes of the widest elements in whose loops the last vector shifts; of wider ones few lanes are left over."""
+LOOKUP_LANES = 64
+"""Lanes that look up elements of a table at once: one vector of AVX-512."""
+TABLE_ELEMENTS = 256
+"""Elements of a table for positions of one byte."""
 
 MAX_PERIOD = MAX_VECTOR_STEP
 """Lanes of one unrolled period, at most: contiguous lanes are this many elements apart afterwards."""

@@ -5,8 +5,10 @@ Begin with `scalar`, the functions of scalar values that all backends share.
 
 from autosched.codegen.prelude.literals import float_literal, int_literal
 from autosched.codegen.prelude.scalar import (
+    LOOKUP,
     WORKAROUNDS,
     called_scalar_functions,
+    helpers,
     scalar_functions,
     scalar_prelude,
     scalar_signatures,
@@ -15,9 +17,11 @@ from autosched.codegen.prelude.scalar import (
 )
 
 __all__ = [
+    "LOOKUP",
     "WORKAROUNDS",
     "called_scalar_functions",
     "float_literal",
+    "helpers",
     "int_literal",
     "scalar_functions",
     "scalar_prelude",

@@ -60,6 +60,21 @@ WORKAROUNDS = {"CARRIES_DEPENDENCE;": "loop_carried.h", "AS_BOOLEAN_INDEX(": "bo
 FREE_WORKAROUNDS = {"AS_CONVERTED(": "converted_integer.h"}
 """The same for workarounds of one instruction, which give a program no version of its own."""
 
+LOOKUP = "as_lookup_u8"
+"""The function that looks up bytes of a table."""
+HELPERS = {f"{LOOKUP}(": "table_lookup.h"}
+"""Functions in C of several lanes and the files that define them, for texts that call them."""
+
+
+def helpers(body: str) -> str:
+    """Return the functions of several lanes that a text calls; empty if it calls none.
+
+    Args:
+        body: Generated C text.
+    """
+    names = [name for function, name in HELPERS.items() if function in body]
+    return "".join("\n" + files(__package__).joinpath(name).read_text(encoding="utf-8") for name in names)
+
 
 def vector_math(used: Collection[str]) -> str:
     """Return the declarations of vector variants of elementary functions; empty if none is used.

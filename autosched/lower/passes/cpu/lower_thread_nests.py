@@ -6,7 +6,8 @@ share one `Namer` and one set of bound indices:
     lane loop                  strip_mine, which includes make_lane_loop_innermost
     loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; split_scatter_loop if it
                                gathers; keep_carried_values
-    innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail
+    innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
+                               split_table_lookups
     serial loop                keep_carried_values
     statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
 

@@ -8,8 +8,11 @@ Rewrite, with n lanes from ``lo`` on:
     ->  if (n >= 64) for strip < (n + 63) / 64: { first = lo + min(64*strip, n - 64); for k < 64: S(first + k) }
         else for lo <= lane < hi: S(lane)
 
+Where lanes look up bytes of a table, each vector does so at once (`split_table_lookups`).
+
 Legal if a second execution of a lane stores the same values: the body reads no array that it writes, and updates
-nothing atomically.
+nothing atomically. Loops with lanes a few elements apart stay, as compilers leave the last lanes out of vectors that
+would read too far. So do loops with arrays in registers, for sums of whole rows.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.ir import (
     Body,
+    Buffer,
     CompareIndex,
     For,
     If,
@@ -39,6 +43,7 @@ from autosched.lower.ir import (
     walk_values,
 )
 from autosched.lower.ir_queries import access_steps, has_loads, reads_in
+from autosched.lower.passes.cpu.split_table_lookups import has_table_lookups, split_table_lookups
 from autosched.schedule import cpu_policy
 
 
@@ -51,13 +56,16 @@ def shift_tail(loop: Stmt, namer: Namer) -> Body:
     """
     if not isinstance(loop, For) or loop.role is not LoopRole.VECTOR:
         return (loop,)
-    lanes = _vector_lanes(loop)
-    if not lanes or not _is_repeatable(loop.body):
+    accesses = list(access_steps(loop))
+    if any(abs(step) > 1 or buffer.in_registers for buffer, step in accesses) or not _is_repeatable(loop.body):
         return (loop,)
+    looks_up = has_table_lookups(loop)
+    lanes = cpu_policy.LOOKUP_LANES if looks_up else _vector_lanes(accesses)
     low: ix.Index = reduce(ix.maximum, loop.lower_bounds or (0,))
     count: ix.Index = ix.sub(reduce(ix.minimum, loop.upper_bounds, loop.extent), low)
     least, most = ix.interval(count)
-    if most < lanes or (isinstance(count, int) and count % lanes == 0):
+    fits = isinstance(count, int) and lanes and count % lanes == 0
+    if not lanes or most < lanes or (fits and not looks_up):
         return (loop,)
     bindings: list[Stmt] = []
     low = _named(low, f"{loop.name}_low", namer, bindings)
@@ -78,10 +86,11 @@ def _vectors(loop: For, low: ix.Index, count: ix.Index, lanes: int, namer: Namer
         loop, name=lane, extent=lanes, body=(LetIndex(loop.name, position), *loop.body), lower_bounds=(),
         upper_bounds=(), comment=f"{loop.comment}, {lanes} of them",
     )  # fmt: skip
+    work = split_table_lookups(inner, namer) if has_table_lookups(inner) else (inner,)
     number = ix.floordiv(ix.add(count, lanes - 1), lanes)
     bounds = (number,) if isinstance(number, ix.Affine) else ()
     extent = most if bounds else int(number)
-    body = (LetIndex(first, start), inner)
+    body = (LetIndex(first, start), *work)
     return For(strip, extent, LoopRole.SERIAL, body, upper_bounds=bounds, comment="the last one shifted inwards")
 
 
@@ -94,15 +103,8 @@ def _named(e: ix.Index, name: str, namer: Namer, bindings: list[Stmt]) -> ix.Ind
     return ix.var(name, *ix.interval(e))
 
 
-def _vector_lanes(loop: For) -> int:
-    """Return the lanes of a vector of the narrowest element that the loop accesses; 0 if no vector shifts.
-
-    Where lanes lie a few elements apart, compilers leave the last lanes out of vectors, which would read too far. Sums
-    of whole rows stay in registers.
-    """
-    accesses = list(access_steps(loop))
-    if any(abs(step) > 1 or buffer.in_registers for buffer, step in accesses):
-        return 0
+def _vector_lanes(accesses: Sequence[tuple[Buffer, int]]) -> int:
+    """Return the lanes of a vector of the narrowest element that a loop accesses; 0 if no vector shifts."""
     moving = [buffer.dtype.bytes_ for buffer, step in accesses if step]
     return int(cpu_policy.shifted_lanes(min(moving))) if moving else 0
 

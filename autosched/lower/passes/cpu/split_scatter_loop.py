@@ -77,14 +77,14 @@ def split_scatter_loop(loop: For, namer: Namer) -> SplitScatter | None:
     early = [b for b in bindings if b.name not in late]
     needed = names_used([s for s in body if isinstance(s, Store) or s.name in late])
     kept = {b.name: b.value for b in early if isinstance(b, Let) and b.name in loaded and _is_computed(b.value)}
-    needed = _with_operands(needed, early, kept)
+    needed = with_operands(needed, early, kept)
     kept = {name: value for name, value in kept.items() if name in needed}
     if not kept:
         return None
     lane = ix.var(loop.name, 0, loop.extent - 1)
     once = _by_value(kept)
     rows = {v: Buffer(namer(n, "row"), v.dtype, loop.extent, Memory.REGISTER) for v, n in once.items()}
-    before = _with_operands(set(once.values()), early)
+    before = with_operands(set(once.values()), early)
     put = tuple(Store(rows[v], lane, VarRef(n, v.dtype), 0) for v, n in once.items())
     first = replace(loop, body=(*(b for b in early if b.name in before), *put))
 
@@ -129,7 +129,7 @@ def _dependents(bindings: Sequence[Binding], written: set[str]) -> tuple[set[str
     return loaded, late
 
 
-def _with_operands(names: set[str], bindings: Sequence[Binding], leaves: Container[str] = ()) -> set[str]:
+def with_operands(names: set[str], bindings: Sequence[Binding], leaves: Container[str] = ()) -> set[str]:
     """Return names with all names that their bindings depend on; the search ends at ``leaves``."""
     closure = set(names)
     for b in reversed(bindings):
