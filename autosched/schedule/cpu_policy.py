@@ -53,6 +53,14 @@ LOOKUP_LANES = 64
 """Lanes that look up elements of a table at once: one vector of AVX-512."""
 TABLE_ELEMENTS = 256
 """Elements of a table for positions of one byte."""
+BIN_COPIES = 4
+"""Copies of the bins of a histogram, for consecutive terms."""
+MAX_BIN_BYTES = 4096
+"""Bytes of the bins that are copied, at most: all copies fit in the first-level cache."""
+LEAST_TERMS_PER_BYTE = 4
+"""Least terms of a histogram for each byte of its bins. Copies are initialised and added up."""
+LEAST_TERM_ROW = 16
+"""Least iterations of the innermost loop over the terms."""
 
 MAX_PERIOD = MAX_VECTOR_STEP
 """Lanes of one unrolled period, at most: contiguous lanes are this many elements apart afterwards."""
@@ -95,6 +103,17 @@ def shifted_lanes(element_bytes: ArrayLike) -> NDArray[np.int64]:
     """
     size = np.asarray(element_bytes)
     return np.where(size <= MAX_SHIFTED_ELEMENT, SHIFTED_BYTES // size, 0).astype(np.int64)
+
+
+def private_bins_pay(terms: int, row: int, bin_bytes: int) -> bool:
+    """Whether it pays to accumulate a histogram in `BIN_COPIES` copies of its bins.
+
+    Args:
+        terms: Number of terms.
+        row: Iterations of the innermost loop over them.
+        bin_bytes: Bytes of all bins.
+    """
+    return row >= LEAST_TERM_ROW and bin_bytes <= MAX_BIN_BYTES and terms >= LEAST_TERMS_PER_BYTE * bin_bytes
 
 
 def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, streams: int) -> bool:

@@ -8,7 +8,7 @@ share one `Namer` and one set of bound indices:
                                gathers; keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
                                split_table_lookups
-    serial loop                keep_carried_values
+    serial loop                privatise_bins, keep_carried_values
     statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
 
 In the result, lane loops have the role LANES or VECTOR, and no loop over threadIdx.x has the role THREAD.
@@ -50,6 +50,7 @@ from autosched.lower.passes.cpu.distribute_lane_loop import (
 )
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.passes.cpu.peel_last_iteration import peel_last_iteration
+from autosched.lower.passes.cpu.privatise_bins import privatise_bins
 from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
 from autosched.lower.passes.cpu.shift_tail import shift_tail
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
@@ -119,6 +120,8 @@ class _NestLowering:
             return tuple(LocalScope(self._pieces(scope)) for scope in strip_mine(s, self._namer))
         if s.role is LoopRole.THREAD and (rows := self._jammed_thread_rows(s)):
             return rows
+        if s.role is LoopRole.SERIAL and not self._is_in_lanes and (private := privatise_bins(s, self._namer)):
+            return (LocalScope(self.statements(private)),)
         before, s, hints = self._with_kept_values(s)
         body = self.statements(s.body)
         if s.ordered or (s.role is LoopRole.SERIAL and not self._is_in_lanes and _updates_unrolled_arrays(s)):
