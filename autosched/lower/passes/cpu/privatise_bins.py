@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from autosched.analysis.access.accumulation import identity
 from autosched.analysis.identifiers import Namer
@@ -40,7 +41,7 @@ from autosched.lower.ir import (
     VarRef,
     walk_values,
 )
-from autosched.lower.ir_queries import names_in_indices, names_used, reads_in
+from autosched.lower.ir_queries import names_in_indices, names_used, reads_in, value_key
 from autosched.lower.passes.unroll import unroll
 from autosched.schedule import cpu_policy
 
@@ -187,7 +188,8 @@ def _term(
         return None
     names = {b.name: b.value for b in bindings if isinstance(b, Let)}
     reads = [r for s in (*bindings, store) for r in reads_in((s,)) if r.buffer.name == buffer.name]
-    if len(reads) != 1 or ix.key(ix.substitute(reads[0].index, indices)) != ix.key(index):
+    same = _same_names(bindings)
+    if len(reads) != 1 or _key(ix.substitute(reads[0].index, indices), same) != _key(index, same):
         return None
     own = [names.get(a.name) if isinstance(a, VarRef) else a for a in value.args]
     if sum(v == reads[0] for v in own) != 1:
@@ -196,3 +198,20 @@ def _term(
     users = [s for s in (*bindings, store) if names_used((s,)) & {n for n, v in names.items() if v == reads[0]}]
     depends = any(isinstance(v, BufferRead) and v.buffer == buffer for v in walk_values(term))
     return None if depends or any(s is not store for s in users) else term
+
+
+def _same_names(bindings: Sequence[Let | LetIndex]) -> dict[str, str]:
+    """Return the first name of the value of each name: an index that is read and written has two names."""
+    names: dict[Any, str] = {}
+    return {b.name: names.setdefault(value_key(b.value), b.name) for b in bindings if isinstance(b, Let)}
+
+
+def _key(index: ix.Index, same: Mapping[str, str]) -> str:
+    """Return a text that is equal for equal indices, with the first name of each value."""
+
+    def on_data(t: ix.Atom) -> object:
+        v = t.payload
+        name = same.get(v.name, v.name) if isinstance(v, VarRef) else repr(v)
+        return (v, name) if t.kind == "select" else ix.data(v, *t.interval, text=name)
+
+    return ix.key(ix.substitute(index, {}, on_data))
