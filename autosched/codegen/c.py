@@ -198,7 +198,7 @@ class _Printer:
         note = f"  // {s.comment}" if s.comment else ""
         if s.role is LoopRole.UNROLLED:
             self.w.line("UNROLL")
-        end = extreme_text("min", (s.extent, *s.upper_bounds))
+        end = extreme_text("min", (s.extent, *s.upper_bounds)) if s.upper_bounds else s.extent
         self.w.open(f"for ({counter_type(s.extent)} {s.name} = 0; {s.name} < {end}; {s.name}++) {{{note}")
         self.statements(s.body)
         self.w.close()

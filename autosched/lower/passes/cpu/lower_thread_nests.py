@@ -56,7 +56,7 @@ from autosched.lower.passes.cpu.shift_tail import shift_tail
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
 from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
-from autosched.lower.passes.cpu.unroll_and_jam import unroll_and_jam
+from autosched.lower.passes.cpu.unroll_and_jam import jam_ends, unroll_and_jam
 from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
 from autosched.lower.passes.cpu.unswitch_rows import unswitch_rows
 
@@ -151,16 +151,21 @@ class _NestLowering:
         *between, lanes = rows.body
         if not isinstance(lanes, For) or len(parts := split_at_clamps(lanes)) == 1:
             return ()
-        loops: list[Stmt] = []
+        middle = next(part for part in parts if part.body is not lanes.body)
+        jammed = unroll_and_jam(replace(rows, body=(*between, middle)), self._namer)
+        if jammed is None:
+            return ()
+        loops = list(self._loop_around_lanes(jammed))
         for part in parts:
-            if part.body is lanes.body:
-                body = (*self.statements(tuple(between)), *self._lane_loop(part))
-                loops.append(replace(rows, role=LoopRole.SERIAL, body=body))
-            elif jammed := unroll_and_jam(replace(rows, body=(*between, part)), self._namer):
-                loops += self._loop_around_lanes(jammed)
-            else:
-                return ()
+            if part is not middle:
+                ends = replace(rows, body=(*between, part))
+                loops.append(self._rows_of_ends(jam_ends(ends, rows.extent // jammed.extent, self._namer) or ends))
         return tuple(loops)
+
+    def _rows_of_ends(self, rows: For) -> For:
+        """Return a lowered loop over rows whose lanes are at one end, and not split again."""
+        body = tuple(t for s in rows.body for t in (self._lane_loop(s) if isinstance(s, For) else self._statement(s)))
+        return replace(rows, role=LoopRole.SERIAL, body=body)
 
     def _pieces(self, body: Body) -> Body:
         """Return lowered pieces of a distributed lane loop."""

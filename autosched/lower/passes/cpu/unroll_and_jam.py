@@ -32,19 +32,10 @@ def unroll_and_jam(rows: For, namer: Namer) -> For | None:
         rows: A loop around a lane loop (a thread loop of axis 0). Bindings between the two move into the lane loop.
         namer: Returns names that are new in the kernel.
     """
-    *between, lanes = rows.body
-    if not isinstance(lanes, For) or lanes.role is not LoopRole.THREAD or any(isinstance(s, Store) for s in between):
+    once = _straight_lanes(rows)
+    if once is None:
         return None
-    body = (*between, *lanes.body)
-    if not _is_plain(body):
-        return None
-    bound = {rows.name, *(s.name for s in between if isinstance(s, Let | LetIndex))}
-    if any(bound & set(ix.loop_vars(e)) for e in (*lanes.upper_bounds, *lanes.lower_bounds)):
-        return None
-    once = replace(lanes, body=body)
-    if not is_unit_stride(once) or is_gather(once):
-        return None
-    loads, operations = len(reads_in(body)), _operations(body)
+    loads, operations = len(reads_in(once.body)), _operations(once.body)
     if loads < cpu_policy.MIN_JAM_LOADS:
         return None
     for factor in cpu_policy.JAM_FACTORS:
@@ -59,6 +50,34 @@ def unroll_and_jam(rows: For, namer: Namer) -> For | None:
             ):
                 return groups
     return None
+
+
+def jam_ends(rows: For, factor: int, namer: Namer) -> For | None:
+    """Return a loop over groups of rows with the lanes at one end of each; None if legality is not proven.
+
+    Args:
+        rows: A loop around a lane loop, as of `unroll_and_jam`.
+        factor: Rows that are jammed, a divisor of their number: as many as of the other lanes.
+        namer: Returns names that are new in the kernel.
+    """
+    once = _straight_lanes(rows)
+    jammed = None if once is None else _jam(rows, once, factor, namer)
+    return None if jammed is None else jammed[0]
+
+
+def _straight_lanes(rows: For) -> For | None:
+    """Return the lane loop in a loop over rows, with the bindings before it; None if its rows cannot be jammed."""
+    *between, lanes = rows.body
+    if not isinstance(lanes, For) or lanes.role is not LoopRole.THREAD or any(isinstance(s, Store) for s in between):
+        return None
+    body = (*between, *lanes.body)
+    if not _is_plain(body):
+        return None
+    bound = {rows.name, *(s.name for s in between if isinstance(s, Let | LetIndex))}
+    if any(bound & set(ix.loop_vars(e)) for e in (*lanes.upper_bounds, *lanes.lower_bounds)):
+        return None
+    once = replace(lanes, body=body)
+    return once if is_unit_stride(once) and not is_gather(once) else None
 
 
 def _jam(rows: For, lanes: For, count: int, namer: Namer) -> tuple[For, For] | None:
