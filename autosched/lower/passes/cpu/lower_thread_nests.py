@@ -41,6 +41,7 @@ from autosched.lower.ir import (
 )
 from autosched.lower.ir_queries import kernel_names, names_used
 from autosched.lower.passes.cpu.boolean_index import BooleanIndices
+from autosched.lower.passes.cpu.collapse_lanes import collapse_all
 from autosched.lower.passes.cpu.converted_integers import ConvertedIntegers
 from autosched.lower.passes.cpu.distribute_lane_loop import (
     is_gather,
@@ -117,7 +118,7 @@ class _NestLowering:
         if s.role is LoopRole.THREAD and s.extent == 1:
             return (LocalScope(self.statements(s.body)),)
         if s.role is LoopRole.THREAD and s.axis == 0:
-            return tuple(LocalScope(self._pieces(scope)) for scope in strip_mine(s, self._namer))
+            return tuple(LocalScope(self._pieces(collapse_all(scope))) for scope in strip_mine(s, self._namer))
         if s.role is LoopRole.THREAD and (rows := self._jammed_thread_rows(s)):
             return rows
         if s.role is LoopRole.SERIAL and not self._is_in_lanes and (private := privatise_bins(s, self._namer)):
