@@ -12,6 +12,7 @@ are checked against the library's. OpenCV's rows appear where it is installed.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
@@ -102,6 +103,7 @@ def images() -> Iterator[RowCase]:
         import cv2
     except ImportError:
         return
+    cv2.setNumThreads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1)))  # it has threads of its own
     yield RowCase(
         "integral image and box 31 x 31 of 1083 x 1439 uint8", _integral(h, w), lambda: {"image": bytes_}, "OpenCV",
         lambda: _integral_by_opencv(bytes_),

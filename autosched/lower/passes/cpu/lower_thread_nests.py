@@ -3,7 +3,7 @@
 One pass over a kernel calls the rewrites of this folder loop by loop, in the order of the text, so that all of them
 share one `Namer` and one set of bound indices:
 
-    lane loop                  strip_mine, which includes make_lane_loop_innermost
+    lane loop                  strip_mine, which includes make_lane_loop_innermost; collapse_all
     loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; split_scatter_loop if it
                                gathers; keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
