@@ -176,6 +176,7 @@ class For:
         lower_bounds: First values of the variable; the greatest applies. In host code only.
         few_points: Whether the loop may be unrolled to coalesce accesses; a lane loop in host code is not vectorised.
         ordered: Whether iterations of a MAINLOOP loop read elements of global memory that earlier iterations wrote.
+        dim: Dimension of the points that the loop traverses; empty where there are several or none.
     """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("upper_bounds", "lower_bounds"), bodies=("body",))
@@ -191,6 +192,7 @@ class For:
     lower_bounds: tuple[Index, ...] = ()
     few_points: bool = False
     ordered: bool = False
+    dim: str = ""
 
 
 @dataclass(frozen=True, slots=True)

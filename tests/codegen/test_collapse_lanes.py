@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,8 +52,8 @@ FIRST, VALUE = CompareIndex("le", C, 0, bool_), BufferRead(IN, B, 2)
 
 
 def nest(*body: Stmt, bounds: tuple[ix.Index, ...] = ()) -> For:
-    lanes = For("t", 20, LoopRole.THREAD, body, upper_bounds=bounds, comment="x")
-    return For("c", 3, LoopRole.SERIAL, (lanes,), comment="c")
+    lanes = For("t", 20, LoopRole.THREAD, body, upper_bounds=bounds, comment="x", dim="x")
+    return For("c", 3, LoopRole.SERIAL, (lanes,), comment="c", dim="c")
 
 
 def copy(index: ix.Index = HERE, to: ix.Index = HERE, value: Value | None = None) -> Store:
@@ -83,6 +84,7 @@ NOT_COLLAPSED = {
     "a condition on the channel": nest(copy(value=Op("select", (FIRST, BufferRead(IN, HERE, 0), VALUE), float32))),
     "a bound by the channel": nest(copy(), bounds=(ix.add(C, 5),)),
     "an array that is read and written": nest(Store(OUT, ix.add(HERE, 1), BufferRead(OUT, HERE, 0), 1)),
+    "points along the lanes": replace(nest(copy()), dim="x"),
     "one element": nest(copy(to=B)),
 }  # fmt: skip
 
@@ -105,7 +107,7 @@ def test_not_collapsed(name: str) -> None:
 def test_guards(op: str) -> None:
     guard = CompareIndex("le", ix.add(B, C) if op == "of the channel" else B, 2, bool_)
     loop = nest(copy())
-    guarded = For("c", 3, LoopRole.SERIAL, (If(guard, loop.body),))
+    guarded = For("c", 3, LoopRole.SERIAL, (If(guard, loop.body),), dim="c")
     (result,) = collapse_all((guarded,))
     assert isinstance(result, If) == (op == "before")
     for block in range(5):

@@ -45,7 +45,10 @@ def open_loops(context: KernelContext, n: Nest, loops: Sequence[NestLoop], actio
     open_loops(context, n, inner, action)
     body = builder.pop()
     role, few = _role(n, loop), _has_few_points(n, loop)
-    builder.append(For(loop.name, loop.extent, role, body, depth=depth, comment=_note(loop), few_points=few))
+    comment = _note(loop)
+    builder.append(
+        For(loop.name, loop.extent, role, body, depth=depth, comment=comment, few_points=few, dim=loop.dim)
+    )  # fmt: skip
 
 
 def guarded(

@@ -37,8 +37,9 @@ def emit_thread_nest(
         extent = loop.extent if loop is not None else 1
         if context.plan.block[axis] > 1 or extent > 1:
             name = loop.name if loop is not None else context.namer("idle", "xyz"[axis])
-            note = f"{loop.dim}: {extent} threads" if loop is not None else ""
-            statements = (For(name, extent, LoopRole.THREAD, statements, axis, comment=note),)
+            dim = loop.dim if loop is not None else ""
+            note = f"{dim}: {extent} threads" if dim else ""
+            statements = (For(name, extent, LoopRole.THREAD, statements, axis, comment=note, dim=dim),)
     builder.append(Comment(_title(context, group[0])))
     for s in statements:
         builder.append(s)

@@ -7,7 +7,8 @@ Rewrite:
     for c < 3: for lane < n: out[3*lane + c] = f(in[3*lane + c + 6])
     ->  for lane < 3*n: out[lane] = f(in[lane + 6])
 
-Legal if both loops occur in indices as ``3*lane + c`` alone, and the body reads no array that it writes.
+Applies to loops over different dimensions; points of a thread along its lanes stay. Legal if both loops occur in
+indices as ``3*lane + c`` alone, and the body reads no array that it writes.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def collapse_lanes(channels: For) -> For | None:
         return None
     lanes = channels.body[0]
     if not isinstance(lanes, For) or lanes.role is not LoopRole.THREAD or lanes.axis != 0 or lanes.few_points:
+        return None
+    if not channels.dim or channels.dim == lanes.dim:
         return None
     stores = [s for s in lanes.body if isinstance(s, Store)]
     if not all(isinstance(s, Let | LetIndex | Store) for s in lanes.body) or any(s.combine for s in stores):
