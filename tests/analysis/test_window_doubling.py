@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autosched import Expr, Func, Input, Pipeline, RDom, ScheduleError, Var, cast, clamp, interpret
+from autosched import Expr, Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, clamp, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, RFactor, WindowDoubling
 from autosched.analysis.rewrites.rfactor import apply_rfactors
@@ -37,14 +37,14 @@ KINDS = [
 
 def row_window(
     first: int = -3, length: int = 7, op: str = "max", dtype: str = "float32",
-    element: Callable[[Expr], Expr] = lambda e: e, width: int = 21,
+    element: Callable[[Expr], Expr] = lambda e: e, width: int = 21, at: Callable[[Expr], Expr] = lambda r: x + r,
 ) -> BoundPipeline:  # fmt: skip
-    """Return a window along the rows of an image with repeated edges."""
+    """Return a window along the rows of an image with repeated edges; ``at`` gives the column of an iteration."""
     kind = as_dtype(dtype)
     a, f, r = Input("a", kind, 2), Func("f"), RDom("r", x=(first, first + length))
     row = a.clamped()
     f[y, x] = cast(kind, 1)
-    f[y, x] = cast(kind, OPERATORS[op](f[y, x], element(row[y, x + r.x])))
+    f[y, x] = cast(kind, OPERATORS[op](f[y, x], element(row[y, at(r.x)])))
     return bind(Pipeline(f.over(y=(0, 3), x=(0, width))), {"a": (3, width)})
 
 
@@ -93,6 +93,32 @@ def test_square_windows_in_either_order(op: str, size: tuple[int, int]) -> None:
         np.testing.assert_array_equal(interpret(double_windows(bound, chosen).pipeline, inputs)["f"], expected)
 
 
+@pytest.mark.parametrize(
+    "at", [lambda r: x - r, lambda r: x + 3 - r, lambda r: 5 - (r - x), lambda r: x + 2 * r - 3 * r]
+)
+@pytest.mark.parametrize(("op", "length"), [("add", 13), ("xor", 16), ("max", 31), ("min", 2), ("mul", 63)])
+def test_mirrored_windows(op: str, length: int, at: Callable[[Expr], Expr]) -> None:
+    for first in (-length, -4, 3):
+        bound = row_window(first, length, op, "int32", at=at)
+        inputs = data_of(bound)
+        expected = interpret(bound.pipeline, inputs)["f"]
+        np.testing.assert_array_equal(interpret(double_windows(bound, [ALONG_X]).pipeline, inputs)["f"], expected)
+
+
+def test_convolutions_without_weights_are_windows() -> None:
+    """Both loops run against their dimensions, one of them with an offset that is a parameter."""
+    a, f, shift = Input("a", int32, 2), Func("f"), Param("shift", int32)
+    r = RDom("r", y=(0, 9), x=(-4, 7))
+    f[y, x] = 0
+    f[y, x] += a[y + shift - r.y, x - r.x + 6]
+    bound = bind(Pipeline(f.over(y=(0, 5), x=(0, 12))), {"a": (13, 22)}, {"shift": 8})
+    inputs = data_of(bound)
+    expected = interpret(bound.pipeline, inputs, {"shift": 8})["f"]
+    for windows in ([ALONG_X], [ALONG_Y], [ALONG_X, ALONG_Y], [ALONG_Y, ALONG_X]):
+        got = interpret(double_windows(bound, windows).pipeline, inputs, {"shift": 8})["f"]
+        np.testing.assert_array_equal(got, expected)
+
+
 def test_elements_that_are_computed_are_computed_once() -> None:
     bound = row_window(0, 16, "add", "float64", element=lambda e: e * e)
     windowed = double_windows(bound, [ALONG_X])
@@ -129,7 +155,7 @@ def test_windows_come_before_rfactors() -> None:
 
 
 def weighted() -> BoundPipeline:
-    """Return a window whose elements have weights, and one along a reversed row."""
+    """Return a window whose elements have weights."""
     a, w, f, r = Input("a", float32, 2), Input("w", float32, 1), Func("f"), RDom("r", x=(0, 9))
     f[y, x] = 0.0
     f[y, x] += a[y, x + r.x] * w[r.x]
@@ -141,6 +167,14 @@ def strided() -> BoundPipeline:
     f[y, x] = 0.0
     f[y, x] += a[y, 2 * x + r.x]
     return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 15)})
+
+
+def folded() -> BoundPipeline:
+    """Return sums of elements before and after each point."""
+    a, f, r = Input("a", float32, 2), Func("f"), RDom("r", x=(0, 9))
+    f[y, x] = 0.0
+    f[y, x] += a[y, x + r.x] + a[y, x - r.x + 8]
+    return bind(Pipeline(f.over(y=(0, 3), x=(0, 4))), {"a": (3, 12)})
 
 
 def positioned() -> BoundPipeline:
@@ -182,6 +216,7 @@ def test_several_loops_along_one_dimension(loops: int) -> None:
     [
         weighted,
         strided,
+        folded,
         positioned,
         lambda: hidden(lambda point, loop: loop),
         lambda: hidden(lambda point, loop: point),

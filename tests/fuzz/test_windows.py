@@ -38,7 +38,9 @@ def random_window(rng: Rng) -> tuple[BoundPipeline, list[WindowDoubling], bool]:
     firsts = {d: int(rng.integers(-n, 4)) for d, n in sizes.items()}
     y, x, a, f, after = Var("y"), Var("x"), Input("a", kind, 2), Func("f"), Func("after")
     r = RDom("r", **{d: (firsts[d], firsts[d] + n) for d, n in sizes.items()})
-    at = {"y": y, "x": x} | {d: v + getattr(r, d) for d, v in (("y", y), ("x", x)) if d in sizes}
+    at = {"y": y, "x": x}
+    for d in sizes:  # along the dimension or against it
+        at[d] = at[d] + getattr(r, d) if rng.random() < 0.6 else at[d] + 2 - getattr(r, d)
     bordered = (a.clamped, a.mirrored, lambda: a.constant(1))[int(rng.integers(3))]()
     elements: list[Callable[[Expr], Expr]] = [lambda e: e, lambda e: cast(kind, e * 3), lambda e: select(e > 1, e, 1)]
     element = elements[int(rng.integers(len(elements)))](bordered[at["y"], at["x"]])

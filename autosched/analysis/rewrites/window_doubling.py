@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import NamedTuple
 
 from autosched.analysis.access.accumulation import Accumulation
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, WindowDoubling
@@ -77,10 +78,22 @@ def window_error(bound: BoundPipeline, window: WindowDoubling) -> str:
     return ""
 
 
-def moving_dim(stage: BoundStage, dims: Sequence[str], loop: str) -> str | None:
+class MovingDim(NamedTuple):
+    """Dimension along which the elements of a reduction loop are neighbours.
+
+    Attributes:
+        dim: Name of the dimension.
+        step: 1 if iteration r reads the element r after the point, -1 if it reads the element r before the point.
+    """
+
+    dim: str
+    step: int
+
+
+def moving_dim(stage: BoundStage, dims: Sequence[str], loop: str) -> MovingDim | None:
     """Return the dimension along which the elements of a reduction loop are neighbours; None if there is none.
 
-    All loads of an iteration are those of iteration 0 at a point further along that dimension.
+    All loads of an iteration are those of iteration 0 at a point further along that dimension, or further back.
     """
     loads = [(load, name) for load, name in stage.loads if name != stage.func]
     used = set(_names_outside_indices(stage))
@@ -91,9 +104,10 @@ def moving_dim(stage: BoundStage, dims: Sequence[str], loop: str) -> str | None:
     for dim in dims if loop in read else ():
         if dim in used or dim not in read:
             continue
-        back = {dim: ix.sub(_unbounded(dim), _unbounded(loop))}
-        if not any(loop in ix.loop_vars(ix.substitute(i, back)) for i in indices):
-            return dim
+        for step, shift in ((1, ix.sub), (-1, ix.add)):
+            back = {dim: shift(_unbounded(dim), _unbounded(loop))}
+            if not any(loop in ix.loop_vars(ix.substitute(i, back)) for i in indices):
+                return MovingDim(dim, step)
     return None
 
 
@@ -146,12 +160,15 @@ class _WindowedFunc:
         self._definition = func.definitions[window.stage]
         stage = bound.funcs[window.func].stages[window.stage]
         loop = stage.loop(window.loop)
-        self._first, self._length = loop.lo, loop.extent
-        dims = {r.name: moving_dim(stage, func.dims, r.name) for r in self._definition.rvars}
-        self._axis = func.dims.index(dims[window.loop] or "")
-        self._others = [
-            (func.dims.index(dims[r.name] or ""), r) for r in self._definition.rvars if r.name != self._loop
-        ]
+        moving = {r.name: moving_dim(stage, func.dims, r.name) for r in self._definition.rvars}
+        own, self._others = moving[window.loop], list[tuple[int, Expr]]()
+        assert own is not None
+        self._axis, self._step = func.dims.index(own.dim), own.step
+        self._first, self._length = loop.lo if own.step > 0 else -loop.hi, loop.extent
+        for r in (r for r in self._definition.rvars if r.name != self._loop):
+            other = moving[r.name]
+            assert other is not None
+            self._others.append((func.dims.index(other.dim), r if other.step > 0 else 0 - r))
         self._windows: dict[int, Func] = {}
         """The Funcs of windows by length; without one for 1, elements are values of the update."""
         self._overlaps = all(op in IDEMPOTENT for op in accumulated.operators)
@@ -184,7 +201,7 @@ class _WindowedFunc:
     def _elements_at(self, shift: int, *, alone: bool) -> tuple[Expr, ...]:
         """Return the values of the element ``shift`` after a point; ``alone`` with the other loops at 0."""
         table: dict[int, Expr] = {id(r): _integer(0) for r in self._definition.rvars if alone}
-        table |= {id(r): _integer(shift) for r in self._definition.rvars if r.name == self._loop}
+        table |= {id(r): _integer(self._step * shift) for r in self._definition.rvars if r.name == self._loop}
         return tuple(substitute(v, table) for v in self._accumulated.values)
 
     def _window_at(self, length: int, point: Sequence[Expr], shift: int, *, alone: bool = False) -> tuple[Expr, ...]:
@@ -208,11 +225,12 @@ class _WindowedFunc:
     def _update(self, new: Func) -> Definition:
         """Return the update over the remaining loops that combines the windows of all elements."""
         point: list[Expr] = list(self._func.vars)
-        for axis, r in self._others:
-            point[axis] = point[axis] + r
+        for axis, shift in self._others:
+            point[axis] = point[axis] + shift
         own = tuple(Load(new, self._func.vars, d, k) for k, d in enumerate(self._func.dtypes))
+        rvars = tuple(r for r in self._definition.rvars if r.name != self._loop)
         values = self._total([own, self._total([self._window_at(n, point, at) for n, at in self._parts()])])
-        return Definition(self._func.vars, values, tuple(r for _, r in self._others), self._definition.location)
+        return Definition(self._func.vars, values, rvars, self._definition.location)
 
     def _parts(self) -> list[tuple[int, int]]:
         """Return the windows that cover all elements: the length of each, and its first element."""
