@@ -56,7 +56,7 @@ def test_list_as_json() -> None:
     ours = [name for name, app in listed.items() if not app["papers"]]
     assert ours == [
         "layer_norm", "standardize", "kernel_regression", "softmax", "cross_entropy", "rms_norm", "layer_norm_softmax",
-        "group_norm", "attention", "masked_attention", "causal_attention",
+        "group_norm", "attention", "masked_attention", "causal_attention", "box", "box_bytes",
     ]  # fmt: skip
 
 

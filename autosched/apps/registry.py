@@ -56,6 +56,8 @@ NAMES = (
     "attention",
     "masked_attention",
     "causal_attention",
+    "box",
+    "box_bytes",
 )
 """Every application, in the order of the suite; each is the module of that name in this package."""
 

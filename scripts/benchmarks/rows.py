@@ -26,9 +26,10 @@ from rich.table import Table
 import autosched
 from autosched import Func, Input, Pipeline, RDom, Var, float32, int32, uint8
 from autosched.analysis.bind import bind
+from autosched.apps import get_app
 from autosched.errors import CompileError
 from autosched.lang.dtypes import as_dtype
-from autosched.lang.idioms import cumsum, window_maximum, window_minimum, window_sum
+from autosched.lang.idioms import cumsum, window_maximum, window_minimum
 from autosched.lang.median import median
 from autosched.measure.simulated.simulate import simulate
 from autosched.target import get_target
@@ -123,16 +124,14 @@ def images() -> Iterator[RowCase]:
                 bytes_, cv2.MORPH_OPEN, np.ones((n, n), np.uint8), borderType=cv2.BORDER_REPLICATE
             ),
         )  # fmt: skip
-    source = Input("image", float32, 2).clamped()
-    for n in (15, 63):
-        total, mean = window_sum(source, y=n, x=n), Func("mean")
-        y, x = Var("y"), Var("x")
-        mean[y, x] = total[y, x] * (1 / (n * n))
-        yield RowCase(
-            f"box {n} x {n} of 1083 x 1439 float32", Pipeline(mean.over(**box), name="box"),
-            lambda: {"image": floats}, "OpenCV",
-            lambda n=n: cv2.blur(floats, (n, n), borderType=cv2.BORDER_REPLICATE),
-        )  # fmt: skip
+    for name, source in (("box", floats), ("box_bytes", bytes_)):
+        for radius in (7, 31):
+            n = 2 * radius + 1
+            yield RowCase(
+                f"box {n} x {n} of 1083 x 1439 {source.dtype}", get_app(name).configure({"radius": radius})[0],
+                lambda source=source: {"input": source}, "OpenCV",
+                lambda n=n, source=source: cv2.blur(source, (n, n), borderType=cv2.BORDER_REPLICATE),
+            )  # fmt: skip
 
 
 def _integral(height: int, width: int, radius: int = 15) -> Pipeline:

@@ -1,7 +1,7 @@
 """Windows by recursive doubling, for reductions over several neighbouring elements.
 
-A window of n elements takes about 3 log4(n) operations instead of n, by Funcs for windows of 4, 16, 64 elements. The
-search then decides which of them are stored and which are inlined: all inlined, they are the reduction itself.
+A window of n elements takes about 4 log4(n) operands instead of n, by Funcs for shorter windows. The search then
+decides which of them are stored and which are inlined: all inlined, they are the reduction itself.
 """
 
 from __future__ import annotations

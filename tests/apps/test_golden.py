@@ -91,6 +91,10 @@ OTHER_PARAMETERS = [
     ("helmholtz", {"T": 2, "a": 0.12, "b": 0.1, "h2inv": 0.4}),
     ("denoise", {"T": 3}),
     ("hypterm", {"dxinv": (0.5, -0.7, 1.1)}),
+    ("box", {"radius": 31}),
+    ("box_bytes", {"radius": 7}),
+    ("box_bytes", {"radius": 31}),
+    ("box_bytes", {"radius": 56}),
     ("diffterm", {"dxinv": (0.5, 0.7, -1.1), "eta": 0.2, "alam": 1.3}),
 ]
 LONG = [

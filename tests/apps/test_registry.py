@@ -30,7 +30,7 @@ OWN_FUNCS = {
     "addsgd4": 16, "addsgd6": 16, "rhs4center": 32, "rhs4sgcurv": 41,
     "layer_norm": 5, "standardize": 10, "kernel_regression": 4,
     "softmax": 5, "cross_entropy": 6, "rms_norm": 4, "layer_norm_softmax": 10, "group_norm": 5, "attention": 7,
-    "masked_attention": 7, "causal_attention": 7,
+    "masked_attention": 7, "causal_attention": 7, "box": 4, "box_bytes": 4,
 }  # fmt: skip
 
 MANY_ELEMENTS = 1 << 22

@@ -265,7 +265,7 @@ def window_doubling() -> Example:
     before = text(bound, kernel(bound, [root("f", TILE), root("f.1", f"{TILE} rr.x=16")]))
     windowed = double_windows(bound, [WindowDoubling("f", 1, "r.x")])
     tile = member(block("f", 2), "yx", f_w4="tx=44 ty=8")
-    found = kernel(windowed, [root("f", TILE), root("f.1", TILE)], [tile], ["f_w16"])
+    found = kernel(windowed, [root("f", TILE)], [tile], ["f_w16"])
     return Example(text(windowed, found), {"windows": written(windowed, found)["windows"]}, before)
 
 

@@ -1,20 +1,22 @@
-"""Windows by recursive doubling with radix 4: a reduction over neighbours from windows of 4, 16, 64 elements.
+"""Windows by doubling: a reduction over neighbours from shorter windows, each several times the one before.
 
     f[x] = max(f[x], a[x + r])  over -3 <= r < 4  ->  f_w4[x] = max(a[x], a[x + 1], a[x + 2], a[x + 3])
                                                       f[x] = max(f[x], f_w4[x - 3], f_w4[x])
 
-A window of n elements takes about 3 log4(n) operations at each point in place of n. The windows of the last step
-overlap where that changes nothing (minima, maxima, ``and``, ``or``). Other operators take as many windows of each
-length as the digits of n to base 4 say. No element outside of the window has an influence, as it has where a running
-sum subtracts elements: a NaN stays in its windows. The result is exact up to the rounding of floating-point sums, and
-an ordinary pipeline with more Funcs, made for the schedules that contain the rewrite.
+A window of n elements takes about 4 log4(n) operands at each point in place of n. `window_lengths` chooses the shorter
+windows. Those of the last step overlap where that changes nothing (minima, maxima, ``and``, ``or``). Other operators
+take as many windows of each length as n holds, the longest first. No element outside of the window has an influence, as
+it has where a running sum subtracts elements: a NaN stays in its windows. The result is exact up to the rounding of
+floating-point sums, and an ordinary pipeline with more Funcs, made for the schedules that contain the rewrite.
 """
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import NamedTuple
 
 from autosched.analysis.access.accumulation import Accumulation
@@ -36,8 +38,14 @@ from autosched.lang.rdom import substitute
 
 IDEMPOTENT = frozenset({"min", "max", "and", "or"})
 """Operators for which windows may overlap."""
+SHORTEST_COMBINED = 4
+"""Least elements of a window that is combined from shorter ones."""
 RADIX = 4
-"""Windows that one step combines. With 2, twice as many Funcs would be stored for as many operations."""
+"""Ratio of the lengths of windows that may overlap. With 2, twice as many Funcs would be stored."""
+MOST_OPERANDS = 16
+"""Most windows that one step combines into a longer one, if they may not overlap."""
+STORE_COST = 3
+"""Cost of another Func, in operands of a point: its store, and its elements beyond the edges of blocks."""
 LONGEST_WINDOW = 1 << 16
 """Most elements of a window."""
 
@@ -88,6 +96,47 @@ class MovingDim(NamedTuple):
 
     dim: str
     step: int
+
+
+@lru_cache(maxsize=1024)
+def window_lengths(length: int, *, overlap: bool) -> tuple[int, ...]:
+    """Return the lengths of the shorter windows from which a window is combined, shortest first; each divides the next.
+
+    Powers of `RADIX` if windows may overlap. If not, each length has the shorter ones that minimise its operands at a
+    point, and `STORE_COST` for each length; among equal ones, fewer lengths come first, then shorter ones.
+
+    Args:
+        length: Elements of the window, at least 2.
+        overlap: Whether the last windows may overlap.
+
+    Returns:
+        At least one length from 4 elements on; none for shorter windows.
+    """
+    if length < SHORTEST_COMBINED:
+        return ()
+    if overlap:
+        return tuple(n for n in itertools.accumulate(itertools.repeat(RADIX, 8), operator.mul) if n <= length)
+    chains = {1: (0, 1, (1,))}  # by length: its operands and stores, and the number of its shorter ones
+    for shorter in range(1, length // 2 + 1):
+        cost, count, chain = chains.get(shorter, (0, 0, ()))
+        for factor in range(2, min(MOST_OPERANDS, length // shorter) + 1) if count else ():
+            longer = factor * shorter
+            candidate = cost + factor + STORE_COST, count + 1, (*chain, longer)
+            chains[longer] = min(candidate, chains.get(longer, candidate))
+    del chains[1]
+    return min((c + len(_covering(length, ch, overlap=False)), k, ch) for c, k, ch in chains.values())[2][1:]
+
+
+def _covering(length: int, lengths: Sequence[int], *, overlap: bool) -> list[tuple[int, int]]:
+    """Return windows of some lengths that cover a window: the length of each, and its first element from 0 on."""
+    longest = max(lengths)
+    if overlap:
+        return [(longest, start) for start in (*range(0, length - longest, longest), length - longest)]
+    parts, start = [], 0
+    for n in sorted(lengths, reverse=True):
+        parts += [(n, at) for at in range(start, length - n + 1, n)]
+        start += (length - start) // n * n
+    return parts
 
 
 def moving_dim(stage: BoundStage, dims: Sequence[str], loop: str) -> MovingDim | None:
@@ -171,24 +220,27 @@ class _WindowedFunc:
             self._others.append((func.dims.index(other.dim), r if other.step > 0 else 0 - r))
         self._windows: dict[int, Func] = {}
         """The Funcs of windows by length; without one for 1, elements are values of the update."""
-        self._overlaps = all(op in IDEMPOTENT for op in accumulated.operators)
+        self._overlap = all(op in IDEMPOTENT for op in accumulated.operators)
+        self._lengths = window_lengths(self._length, overlap=self._overlap)
 
     def build(self, taken: Collection[str]) -> Func:
         """Return the Func that combines windows; its other stages are unchanged."""
         names, f = {*taken}, self._func
         if not all(isinstance(v, Load) for v in self._accumulated.values):  # computed once per element
             self._windows[1] = self._new_func(1, names, self._elements_at(0, alone=True))
-        n = RADIX
-        while n <= self._length:
-            parts = [self._window_at(n // RADIX, f.vars, k * n // RADIX, alone=True) for k in range(RADIX)]
+        shorter = 1
+        for n in self._lengths:
+            parts = [self._window_at(shorter, f.vars, at, alone=True) for at in range(0, n, shorter)]
             self._windows[n] = self._new_func(n, names, self._total(parts))
-            n *= RADIX
+            shorter = n
         new = Func(f.name)
         new.location, new._dtypes = f.location, f.dtypes
         new.boundary, new.boundary_ranges = f.boundary, f.boundary_ranges
-        for number, d in enumerate(f.definitions):
-            update = number == self._number
-            new._definitions.append(self._update(new) if update else with_replaced_reads(d, {f: Replacement(new)}))
+        unchanged = [with_replaced_reads(d, {f: Replacement(new)}) for d in f.definitions]
+        before, update = unchanged[: self._number], self._update(new)
+        if len(before) == 1 and before[0].values and not update.rvars:  # a pure Func can be inlined
+            before, update = [], replace(update, values=self._total([before[0].values, self._whole(f.vars)]))
+        new._definitions += [*before, update, *unchanged[self._number + 1 :]]
         return new
 
     def _new_func(self, length: int, names: set[str], values: Sequence[Expr]) -> Func:
@@ -229,22 +281,12 @@ class _WindowedFunc:
             point[axis] = point[axis] + shift
         own = tuple(Load(new, self._func.vars, d, k) for k, d in enumerate(self._func.dtypes))
         rvars = tuple(r for r in self._definition.rvars if r.name != self._loop)
-        values = self._total([own, self._total([self._window_at(n, point, at) for n, at in self._parts()])])
-        return Definition(self._func.vars, values, rvars, self._definition.location)
+        return Definition(self._func.vars, self._total([own, self._whole(point)]), rvars, self._definition.location)
 
-    def _parts(self) -> list[tuple[int, int]]:
-        """Return the windows that cover all elements: the length of each, and its first element."""
-        end = self._first + self._length
-        longest = max((n for n in self._windows), default=1)
-        if self._overlaps:
-            starts = range(self._first, end - longest, longest)
-            return [(longest, start) for start in (*starts, end - longest)]
-        parts, start, n = [], self._first, longest
-        while start < end:
-            parts += [(n, at) for at in range(start, end - n + 1, n)]
-            start += (end - start) // n * n
-            n //= RADIX
-        return parts
+    def _whole(self, point: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Return the combination of windows that cover all elements."""
+        parts = _covering(self._length, (1, *self._lengths), overlap=self._overlap)
+        return self._total([self._window_at(n, point, self._first + start) for n, start in parts])
 
 
 def _integer(value: int) -> Const:
