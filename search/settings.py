@@ -59,6 +59,10 @@ class SearchSettings:
         windows: Whether reductions over neighbouring elements may be computed by doubling
             (`autosched.search.rewrites.window_doubling`).
         scans: Whether scans may be computed by blocks in parallel (`autosched.search.rewrites.scan_blocking`).
+        deinterleaving: Whether reads with a stride may be from a copy with every n-th element side by side
+            (`autosched.search.rewrites.deinterleaving`).
+        hoisting: Whether values that depend on one coordinate alone may be in a Func of that coordinate
+            (`autosched.search.rewrites.invariant_hoisting`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.
@@ -102,6 +106,8 @@ class SearchSettings:
     packing: bool = True
     windows: bool = True
     scans: bool = True
+    deinterleaving: bool = True
+    hoisting: bool = True
     horizontal_fusion: bool = False
     mainloops: bool = True
     per_reduction_step: bool = True
@@ -153,6 +159,8 @@ PAPER = SearchSettings(
     packing=False,
     windows=False,
     scans=False,
+    deinterleaving=False,
+    hoisting=False,
     mainloops=False,
     sliding_windows=False,
     baseline_tolerance=0.0,

@@ -263,7 +263,37 @@ class ScanBlocking:
     chunk: int = 0
 
 
-PipelineRewrites = tuple[WindowDoubling | ScanBlocking | RFactor | HorizontalFusion, ...]
+@dataclass(frozen=True, slots=True, order=True)
+class Deinterleaving:
+    """Reads with a stride, from a copy of their source (`autosched.analysis.rewrites.deinterleaving`).
+
+    Attributes:
+        func: The Func that reads, by its name after earlier rewrites.
+        source: The input or Func that it reads.
+        stride: Distance of the elements, along the last dimension, that neighbours read.
+    """
+
+    func: str
+    source: str
+    stride: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InvariantHoisting:
+    """Values of one coordinate alone, in a Func of their own (`autosched.analysis.rewrites.invariant_hoisting`).
+
+    Attributes:
+        func: The Func that has them, by its name after earlier rewrites.
+        dim: The dimension on which they depend.
+    """
+
+    func: str
+    dim: str
+
+
+PipelineRewrites = tuple[
+    WindowDoubling | ScanBlocking | Deinterleaving | InvariantHoisting | RFactor | HorizontalFusion, ...
+]
 """Rewrites of a pipeline that a schedule states, in the order of their application."""
 
 
@@ -314,6 +344,12 @@ class BoundPipeline:
         before_windows: The pipeline without windows by doubling and all later rewrites.
         scans: The scans by blocks (`autosched.analysis.rewrites.scan_blocking`), in the order of their application.
         before_scans: The pipeline without scans by blocks and all later rewrites.
+        deinterleavings: The deinterleaved reads (`autosched.analysis.rewrites.deinterleaving`), in the order of
+            application.
+        before_deinterleaving: The pipeline without deinterleaved reads and all later rewrites.
+        hoistings: The hoisted invariants (`autosched.analysis.rewrites.invariant_hoisting`), in the order of
+            application.
+        before_hoisting: The pipeline without hoisted invariants and all later rewrites.
         rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
         before_rfactor: The pipeline without factored reductions and fused outputs.
         fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
@@ -340,6 +376,10 @@ class BoundPipeline:
     before_windows: BoundPipeline | None = field(repr=False, compare=False, default=None)
     scans: tuple[ScanBlocking, ...] = ()
     before_scans: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    deinterleavings: tuple[Deinterleaving, ...] = ()
+    before_deinterleaving: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    hoistings: tuple[InvariantHoisting, ...] = ()
+    before_hoisting: BoundPipeline | None = field(repr=False, compare=False, default=None)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fusions: tuple[HorizontalFusion, ...] = ()
@@ -355,7 +395,8 @@ class BoundPipeline:
     def root_pipeline(self) -> BoundPipeline:
         """The user's pipeline, without its rewrites."""
         rewritten = self.rewritten
-        return rewritten.before_windows or rewritten.before_scans or rewritten.before_rfactor or rewritten
+        before = rewritten.before_windows or rewritten.before_scans or rewritten.before_deinterleaving
+        return before or rewritten.before_hoisting or rewritten.before_rfactor or rewritten
 
     @property
     def rewritten(self) -> BoundPipeline:
@@ -368,7 +409,9 @@ class BoundPipeline:
     @property
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of `root_pipeline` that kernels compute."""
-        return (*self.windows, *self.scans, *self.rfactors, *self.fusions)
+        return (
+            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.rfactors, *self.fusions
+        )  # fmt: skip
 
     @cached_property
     def output_components(self) -> tuple[tuple[str, str, int], ...]:

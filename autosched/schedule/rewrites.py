@@ -1,16 +1,48 @@
 """The rewritten pipeline that a schedule's kernels compute.
 
-Windows by doubling come first, then scans by blocks, rfactors and horizontal fusions.
+Rewrites are applied kind by kind, in the order of `_KINDS`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, NamedTuple
+
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.schedule.types import Schedule
+
+
+class _Kind(NamedTuple):
+    """A kind of rewrite.
+
+    Attributes:
+        name: Name in messages.
+        field: Field of the schedule.
+        applied: Returns the pipeline with such rewrites.
+        error: Returns the reason why one cannot be applied.
+    """
+
+    name: str
+    field: str
+    applied: Callable[[BoundPipeline, Sequence[Any]], BoundPipeline]
+    error: Callable[[BoundPipeline, Any], str]
+
+
+_KINDS = (
+    _Kind("window", "windows", double_windows, window_error),
+    _Kind("scan by blocks", "scans", block_scans, scan_error),
+    _Kind("deinterleaving", "deinterleavings", deinterleave_reads, deinterleaving_error),
+    _Kind("hoisting", "hoistings", hoist_invariants, hoisting_error),
+    _Kind("rfactor", "rfactors", apply_rfactors, rfactor_error),
+    _Kind("horizontal fusion", "fusions", fuse_outputs, fusion_error),
+)
 
 
 def apply_rewrites(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
@@ -19,41 +51,29 @@ def apply_rewrites(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
     Raises:
         ScheduleError: If a rewrite of the schedule is illegal.
     """
-    return fuse_outputs(reassociated_pipeline(bound, schedule), schedule.fusions)
+    return _with_kinds(bound, schedule, _KINDS)
 
 
 def reassociated_pipeline(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
-    """Return the pipeline with the windows, scans and rfactors of a schedule, in whose order its sums are rounded.
+    """Return the pipeline with all rewrites of a schedule but fusions, in whose order its sums are rounded.
 
     Raises:
         ScheduleError: If a rewrite of the schedule is illegal.
     """
-    return apply_rfactors(_with_scans(bound, schedule), schedule.rfactors)
-
-
-def _with_scans(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
-    return block_scans(double_windows(bound, schedule.windows), schedule.scans)
+    return _with_kinds(bound, schedule, _KINDS[:-1])
 
 
 def rewrite_error(bound: BoundPipeline, schedule: Schedule) -> str:
     """Return why a rewrite of the schedule is illegal, empty if all are legal."""
-    for k, window in enumerate(schedule.windows):
-        problem = window_error(double_windows(bound, schedule.windows[:k]), window)
-        if problem:
-            return f"window {k}: {problem}"
-    windowed = double_windows(bound, schedule.windows)
-    for k, scan in enumerate(schedule.scans):
-        problem = scan_error(block_scans(windowed, schedule.scans[:k]), scan)
-        if problem:
-            return f"scan by blocks {k}: {problem}"
-    blocked = block_scans(windowed, schedule.scans)
-    for k, rfactor in enumerate(schedule.rfactors):
-        problem = rfactor_error(apply_rfactors(blocked, schedule.rfactors[:k]), rfactor)
-        if problem:
-            return f"rfactor {k}: {problem}"
-    factored = apply_rfactors(blocked, schedule.rfactors)
-    for k, fusion in enumerate(schedule.fusions):
-        problem = fusion_error(fuse_outputs(factored, schedule.fusions[:k]), fusion)
-        if problem:
-            return f"horizontal fusion {k}: {problem}"
+    for kind in _KINDS:
+        chosen = getattr(schedule, kind.field)
+        for k, rewrite in enumerate(chosen):
+            problem = kind.error(kind.applied(bound, chosen[:k]), rewrite)
+            if problem:
+                return f"{kind.name} {k}: {problem}"
+        bound = kind.applied(bound, chosen)
     return ""
+
+
+def _with_kinds(bound: BoundPipeline, schedule: Schedule, kinds: Sequence[_Kind]) -> BoundPipeline:
+    return reduce(lambda b, kind: kind.applied(b, getattr(schedule, kind.field)), kinds, bound)

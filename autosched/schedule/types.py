@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autosched.analysis.bound_pipeline import (
     BoundPipeline,
+    Deinterleaving,
     HorizontalFusion,
+    InvariantHoisting,
     PipelineRewrites,
     RFactor,
     ScanBlocking,
@@ -322,7 +324,8 @@ class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
     The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
-    are applied first, then ``scans`` by blocks, then ``rfactors``, then horizontal ``fusions``.
+    are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``rfactors``, and horizontal
+    ``fusions``.
     """
 
     pipeline_hash: str
@@ -331,12 +334,16 @@ class Schedule:
     fusions: tuple[HorizontalFusion, ...] = ()
     windows: tuple[WindowDoubling, ...] = ()
     scans: tuple[ScanBlocking, ...] = ()
+    deinterleavings: tuple[Deinterleaving, ...] = ()
+    hoistings: tuple[InvariantHoisting, ...] = ()
 
     def __repr__(self) -> str:
         count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
         parts = [f"{count}: {' | '.join(k._text() for k in self.kernels)}"]
         parts += [f"window by doubling {w.func}.{w.stage}" for w in self.windows]
         parts += [f"scan by blocks {s.func}.{s.stage}" for s in self.scans]
+        parts += [f"deinterleaving {d.source} in {d.func}" for d in self.deinterleavings]
+        parts += [f"hoisting of {h.dim} in {h.func}" for h in self.hoistings]
         parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
         return f"<Schedule of {'; '.join(parts)}>"
@@ -345,13 +352,22 @@ class Schedule:
     def for_pipeline(cls, bound: BoundPipeline, kernels: Iterable[Kernel]) -> Schedule:
         """Return a schedule of a bound pipeline, with the rewrites that led to it."""
         return cls(
-            bound.root_pipeline.pipeline.hash, tuple(kernels), bound.rfactors, bound.fusions, bound.windows, bound.scans
-        )  # fmt: skip
+            bound.root_pipeline.pipeline.hash,
+            tuple(kernels),
+            bound.rfactors,
+            bound.fusions,
+            bound.windows,
+            bound.scans,
+            bound.deinterleavings,
+            bound.hoistings,
+        )
 
     @property
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of the pipeline, in the order of their application."""
-        return (*self.windows, *self.scans, *self.rfactors, *self.fusions)
+        return (
+            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.rfactors, *self.fusions
+        )  # fmt: skip
 
     @property
     def reassociates(self) -> bool:

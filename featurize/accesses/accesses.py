@@ -317,7 +317,8 @@ def _row(index: ix.Index, sure: bool) -> AccessRow | None:
     q = math.lcm(form.constant.denominator, *(c.denominator for c in form.coefficients.values()))
     coefficients = tuple(sorted((name, int(c * q)) for name, c in form.coefficients.items()))
     floors = sum(isinstance(t, ix.Atom) for t in ix.atoms(index))
-    alone = floors == 0 or (floors == 1 and len(ix.terms_of(index)) == 1 and ix.terms_of(index)[0][1] == 1)
+    # x + k//2 is the floor of the whole form, (2*x + k)//2
+    alone = floors == 0 or (floors == 1 and all(c == 1 for t, c in ix.terms_of(index) if isinstance(t, ix.Atom)))
     clamped = any(isinstance(t, ix.Atom) and t.kind in ("min", "max") for t in ix.atoms(index))
     return AccessRow(coefficients, int(form.constant * q), q, sure and not clamped and (form.exact or alone))
 

@@ -1,4 +1,4 @@
-"""Reductions, softmax, norms, attention, scans and windows on a CPU, and their predictions for an H200.
+"""Reductions, softmax, norms, attention, scans, windows and resampling on a CPU, and their predictions for an H200.
 
     OMP_NUM_THREADS=1 python scripts/bench_rows.py [--only softmax,attention] [--seconds 2] [--least]
     python scripts/bench_rows.py --target h200 [--only softmax]
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import autosched
-from autosched import Func, Input, Pipeline, RDom, Var, float32, int32, uint8
+from autosched import Expr, Func, Input, Pipeline, RDom, Var, float32, int32, uint8
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.errors import CompileError
@@ -163,11 +163,82 @@ def _integral_by_opencv(image: np.ndarray[Any, Any], radius: int = 15) -> tuple[
     return table, total.astype(np.float32) / ((end - top) * (right - left)).astype(np.float32)
 
 
+def _cubic_weights(t: Expr) -> list[Expr]:
+    """Return the weights of four neighbours at a distance ``t`` after the second one (Keys, a = -0.75)."""
+    a = -0.75
+
+    def near(s: Expr) -> Expr:
+        return ((a + 2) * s - (a + 3)) * s * s + 1
+
+    def far(s: Expr) -> Expr:
+        return ((a * s - 5 * a) * s + 8 * a) * s - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def bicubic(height: int, width: int) -> Pipeline:
+    """Return the resize of images [n, c, y, x] to a size, with repeated edges."""
+    images = Input("images", float32, 4)
+    n, c, y, x = Var("n"), Var("c"), Var("y"), Var("x")
+    count, channels, rows_in, columns_in = images.shape
+
+    def taps(v: Var, size: Expr, resized: int, read: Callable[[Expr], Expr]) -> Expr:
+        position = (autosched.cast(float32, v) + 0.5) * (autosched.cast(float32, size) / resized) - 0.5
+        below = autosched.floor(position)
+        first = autosched.clamp(autosched.cast(int32, below), -1, size) - 1
+        parts = [w * read(first + k) for k, w in enumerate(_cubic_weights(position - below))]
+        return parts[0] + parts[1] + parts[2] + parts[3]
+
+    wide, resized = Func("wide"), Func("resized")
+    edge = images.clamped(y=(0, rows_in), x=(0, columns_in))
+    wide[n, c, y, x] = taps(x, columns_in, width, lambda at: edge[n, c, y, at])
+    tall = wide.clamped(y=(0, rows_in))
+    resized[n, c, y, x] = taps(y, rows_in, height, lambda at: tall[n, c, at, x])
+    return Pipeline(resized.over(n=(0, count), c=(0, channels), y=(0, height), x=(0, width)), name="bicubic")
+
+
+def grouped_convolution(groups: int, stride: int, dilation: int, padding: int) -> Pipeline:
+    """Return a convolution of images [n, c, y, x] with weights [o, c / groups, y, x], bias and rectifier."""
+    images, weights, bias = Input("images", float32, 4), Input("weights", float32, 4), Input("bias", float32, 1)
+    n, o, y, x = Var("n"), Var("o"), Var("y"), Var("x")
+    count, _, height, width = images.shape
+    features, channels, tall, wide = weights.shape
+    r = RDom("r", c=channels, y=tall, x=wide)
+    padded, out = images.constant(0.0, y=(0, height), x=(0, width)), Func("out")
+    channel = o // (features // groups) * channels + r.c
+    rows, columns = (v * stride - padding + t * dilation for v, t in ((y, r.y), (x, r.x)))
+    total = autosched.sum(padded[n, channel, rows, columns] * weights[o, r.c, r.y, r.x], over=r)
+    out[n, o, y, x] = autosched.max(total + bias[o], 0.0)
+    sizes = [(e + 2 * padding - dilation * (t - 1) - 1) // stride + 1 for e, t in ((height, tall), (width, wide))]
+    return Pipeline(out.over(n=(0, count), o=(0, features), y=(0, sizes[0]), x=(0, sizes[1])), name="convolution")
+
+
+def resampling() -> Iterator[RowCase]:
+    """Yield a bicubic resize and a grouped convolution with a stride, beside PyTorch."""
+    import torch
+    from torch.nn import functional
+
+    images = RNG.random((4, 3, 480, 640), np.float32)
+    tensor = torch.from_numpy(images)
+    yield RowCase(
+        "bicubic resize of 4 x 3 x 480 x 640 to 333 x 555", bicubic(333, 555), lambda: {"images": images}, "PyTorch",
+        lambda: functional.interpolate(tensor, (333, 555), mode="bicubic", align_corners=False).numpy(),
+    )  # fmt: skip
+    shapes = {"images": (2, 64, 113, 97), "weights": (64, 16, 3, 3), "bias": (64,)}
+    arrays = {name: RNG.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    tensors = [torch.from_numpy(a) for a in arrays.values()]
+    yield RowCase(
+        "convolution of 2 x 64 x 113 x 97, 4 groups, stride 2", grouped_convolution(4, 2, 2, 2), lambda: arrays,
+        "PyTorch", lambda: functional.relu(functional.conv2d(*tensors, 2, 2, 2, 4)).numpy(),
+    )  # fmt: skip
+
+
 def cases() -> Iterator[RowCase]:
     """Yield all cases."""
     yield from reductions()
     yield from row_apps()
     yield from images()
+    yield from resampling()
 
 
 def time_on_cpu(

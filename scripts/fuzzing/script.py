@@ -40,7 +40,7 @@ _JUDGE = """
 target = au.get_target("{target}")
 bound = bind(pipeline, shapes, params)
 {schedule}
-whole = reassociated_pipeline(bound, schedule).pipeline if schedule.reassociates else pipeline
+whole = reassociated_pipeline(bound, schedule).pipeline if schedule.rewrites else pipeline
 used = {{i.name: inputs[i.name] for i in whole.inputs}}
 expected = au.interpret(whole, used, {{p.name: params[p.name] for p in whole.params}})
 found = {{n: np.frombuffer(b"Z" * a.nbytes, a.dtype).reshape(a.shape).copy() for n, a in expected.items()}}

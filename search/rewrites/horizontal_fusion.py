@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.search.rewrites.deinterleaving import deinterleaving_rewrites
+from autosched.search.rewrites.invariant_hoisting import hoisting_rewrites
 from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.rewrites.scan_blocking import scan_rewrites
 from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
@@ -36,6 +38,10 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
         rewrites += factored
         if settings.warp_reductions:
             rewrites += warp_reduction_rewrites(factored, target)
+    if settings.deinterleaving:
+        rewrites += deinterleaving_rewrites(bound)
+    if settings.hoisting:
+        rewrites += hoisting_rewrites(bound)
     fusions = _fusions(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
     return [*rewrites, fuse_outputs(bound, fusions)] if fusions else rewrites
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from autosched.analysis.bound_pipeline import BoundPipeline, WindowDoubling
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 
-SHORTEST = 7
-"""Least elements of a window: shorter ones take about as many operations either way."""
+SHORTEST = 3
+"""Least elements of a window. Those of 3 have no shorter windows, but become pure Funcs without a loop."""
 MOST_WINDOWS = 16
 """Most windows of one rewrite."""
 

@@ -10,7 +10,16 @@ from typing import get_args
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, LaneLoop, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import (
+    BoundPipeline,
+    Deinterleaving,
+    HorizontalFusion,
+    InvariantHoisting,
+    LaneLoop,
+    RFactor,
+    ScanBlocking,
+    WindowDoubling,
+)
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.lane_loops import add_lane_loops
@@ -28,7 +37,7 @@ from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
-from autosched.lang.functions import clamp
+from autosched.lang.functions import cast, clamp, exp
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
 
@@ -37,7 +46,7 @@ ROWS, COLUMNS = 12, 64
 
 
 def bound_rows() -> BoundPipeline:
-    """Return sums of rows and of windows, a scan over rows, and two pointwise outputs."""
+    """Return sums of rows and of windows, scans, a reduction with a stride, and pointwise outputs."""
     image, r, scan = Input("image", float32, 2), RDom("r", x=COLUMNS), RDom("s", y=(1, ROWS))
     total, running, twice, half = Func("total"), Func("running"), Func("twice"), Func("half")
     total[y] = 0.0
@@ -48,14 +57,24 @@ def bound_rows() -> BoundPipeline:
     near, window = Func("near"), RDom("w", x=8)
     near[y, x] = 0.0
     near[y, x] += image[y, x + window.x]
+    prefix, strided, weighted, along = Func("prefix"), Func("strided"), Func("weighted"), RDom("a", x=(1, COLUMNS))
+    prefix[y, x] = image[y, x]
+    prefix[y, along.x] += prefix[y, along.x - 1]
+    strided[y, x] = 0.0
+    strided[y, x] += image[y, 2 * x + window.x]
+    weighted[y, x] = image[y, x] * exp(cast(float32, x) / COLUMNS)
     box = {"y": (0, ROWS), "x": (0, COLUMNS)}
     windows = near.over(y=(0, ROWS), x=(0, COLUMNS - 7))
-    outputs = [windows, total.over(y=(0, ROWS)), running.over(**box), twice.over(**box), half.over(**box)]
+    outputs = [windows, total.over(y=(0, ROWS)), strided.over(y=(0, ROWS), x=(0, 28))]
+    outputs += [f.over(**box) for f in (running, twice, half, prefix, weighted)]
     return bind(Pipeline(outputs), {"image": (ROWS, COLUMNS)})
 
 
 REWRITES: dict[str, Rewrite] = {
     "window": WindowDoubling("near", 1, "w.x"),
+    "scan": ScanBlocking("prefix", 1, 8),
+    "deinterleaving": Deinterleaving("strided", "image", 2),
+    "hoisting": InvariantHoisting("weighted", "x"),
     "rfactor": RFactor("total", 1, (("r.x", 4),)),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
     "cache read": CacheRead(frozenset({"image"})),

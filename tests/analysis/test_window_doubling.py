@@ -317,7 +317,8 @@ def test_errors_name_the_loop() -> None:
 
 
 def test_short_windows_are_not_searched() -> None:
-    assert window_rewrites(row_window(length=6)) == []
+    assert window_rewrites(row_window(length=2)) == []
+    assert window_rewrites(row_window(length=3))
     (windowed,) = window_rewrites(square_window(7, 9))
     assert windowed.windows == (ALONG_X, ALONG_Y)
 

@@ -14,12 +14,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, exp, float32, int32, uint8
+from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, exp, float32, floor, int32, uint8
 from autosched import max as larger
 from autosched import min as smaller
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor, ScanBlocking, WindowDoubling
+from autosched.analysis.bound_pipeline import (
+    BoundPipeline,
+    Deinterleaving,
+    HorizontalFusion,
+    InvariantHoisting,
+    RFactor,
+    ScanBlocking,
+    WindowDoubling,
+)
+from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
+from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.scan_blocking import block_scans
 from autosched.analysis.rewrites.window_doubling import double_windows
@@ -248,6 +258,32 @@ def summed() -> BoundPipeline:
     return bind(Pipeline([total]), {"image": (64, 128)})
 
 
+def deinterleaving() -> Example:
+    img, w, f, r = Input("img", float32, 2), Input("w", float32, 1), Func("f"), RDom("r", x=(0, 8))
+    f[y, x] = 0.0
+    f[y, x] += img[y, 2 * x + r.x] * w[r.x]
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"img": (64, 264), "w": (8,)})
+    roots = root("f", TILE), root("f.1", f"{TILE} rr.x=8")
+    before = text(bound, kernel(bound, list(roots)))
+    copied = deinterleave_reads(bound, [Deinterleaving("f", "img", 2)])
+    copy = kernel(copied, [root("img_by2", "by=8 bx=5 tx=32 ty=8 sphase=2")])
+    found = kernel(copied, list(roots))
+    return Example(
+        text(copied, copy, found), {"deinterleavings": written(copied, copy, found)["deinterleavings"]}, before
+    )
+
+
+def invariant_hoisting() -> Example:
+    img, f = Input("img", float32, 2), Func("f")
+    position = cast(float32, x) * 0.75 + 0.25
+    f[y, x] = img[y, cast(int32, floor(position))] * (1 - (position - floor(position)))
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"img": (64, 96)})
+    before = text(bound, kernel(bound, [root("f", TILE)]))
+    hoisted = hoist_invariants(bound, [InvariantHoisting("f", "x")])
+    table, found = kernel(hoisted, [root("f_of_x", "bx=4 tx=32")]), kernel(hoisted, [root("f", TILE)])
+    return Example(text(hoisted, table, found), {"hoistings": written(hoisted, table, found)["hoistings"]}, before)
+
+
 def rfactor() -> Example:
     bound = summed()
     before = text(bound, kernel(bound, [root("total", ""), root("total.1", "rr.y=64 rr.x=128")]))
@@ -365,6 +401,8 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Sliding window": sliding_window,
     "Window by doubling": window_doubling,
     "Scan by blocks": scan_blocking,
+    "Deinterleaving": deinterleaving,
+    "Invariant hoisting": invariant_hoisting,
     "Rfactor": rfactor,
     "Atomic update": atomic,
     "Warp reduction": warp_reduction,

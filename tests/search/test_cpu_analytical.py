@@ -151,6 +151,12 @@ def test_narrow_elements_at_quotients_prevent_vectors() -> None:
     assert (even.values.serial, even.accesses.far) == (0, 1)
 
 
+def test_quotients_of_other_dimensions_leave_lanes_neighbours() -> None:
+    beside, along = work_of(IMAGE[y, x + y // 2]), work_of(IMAGE[y, y + x // 2])
+    assert (beside.accesses.unit, beside.accesses.far) == (2, 0)
+    assert (along.accesses.unit, along.accesses.far) == (0.5, 0)  # two lanes load one element
+
+
 def test_stride_of_a_short_dimension_is_near() -> None:
     pixels, f = Input("pixels", uint8, 3), Func("f")
     f[y, x] = cast(float32, pixels[y, x, 1])

@@ -102,6 +102,11 @@ def update_accumulation(bound: BoundPipeline, func: str, stage: int) -> Accumula
     return accumulation(updated, updated.definitions[stage])
 
 
+def is_defined(bound: BoundPipeline, func: str) -> bool:
+    """Whether a Func is one of the pipeline's, rather than the copy of an output of which more is computed."""
+    return any(bound.pipeline.name_of(f) == func for f in bound.pipeline.funcs)
+
+
 def fresh_name(name: str, taken: Collection[str]) -> str:
     """Return a name, with a number if it is in ``taken``."""
     return next(n for n in itertools.chain([name], (f"{name}{k}" for k in itertools.count(2))) if n not in taken)

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from autosched.analysis.bound_pipeline import (
     BoundPipeline,
+    Deinterleaving,
     HorizontalFusion,
+    InvariantHoisting,
     LaneLoop,
     RFactor,
     ScanBlocking,
@@ -79,6 +81,8 @@ class ScanStep:
 Rewrite = (
     WindowDoubling
     | ScanBlocking
+    | Deinterleaving
+    | InvariantHoisting
     | RFactor
     | HorizontalFusion
     | CacheRead

@@ -120,7 +120,9 @@ def _build(rfactor: RFactor, bound: BoundPipeline) -> BoundPipeline:
     rebuilt = rebuild_pipeline(bound, {old: Replacement(builder.build())}).bound
     return replace(
         rebuilt, windows=bound.windows, before_windows=bound.before_windows, scans=bound.scans,
-        before_scans=bound.before_scans,
+        before_scans=bound.before_scans, deinterleavings=bound.deinterleavings,
+        before_deinterleaving=bound.before_deinterleaving, hoistings=bound.hoistings,
+        before_hoisting=bound.before_hoisting,
         before_rfactor=bound.before_rfactor or bound, rfactors=(*bound.rfactors, rfactor),
     )  # fmt: skip
 

@@ -57,7 +57,8 @@ def block_scans(bound: BoundPipeline, scans: Sequence[ScanBlocking]) -> BoundPip
         ScheduleError: If an update is no scan, see `scan_error`.
     """
     rewritten = bound.rewritten
-    return reduce(apply, scans, rewritten.before_scans or rewritten.before_rfactor or rewritten)
+    first = rewritten.before_scans or rewritten.before_deinterleaving or rewritten.before_hoisting
+    return reduce(apply, scans, first or rewritten.before_rfactor or rewritten)
 
 
 def scan_error(bound: BoundPipeline, blocking: ScanBlocking) -> str:

@@ -14,13 +14,17 @@ from typing import Any
 from autosched.analysis.bound_pipeline import (
     BoundFunc,
     BoundPipeline,
+    Deinterleaving,
     HorizontalFusion,
+    InvariantHoisting,
     RFactor,
     ScanBlocking,
     WindowDoubling,
 )
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
+from autosched.analysis.rewrites.deinterleaving import LARGEST_STRIDE, deinterleave_reads, deinterleaving_error
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
@@ -74,6 +78,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
     bound = bound.root_pipeline
     if schedule.pipeline_hash != bound.pipeline.hash:
         raise ScheduleError(_other_pipeline("this schedule", schedule.pipeline_hash, "", bound))
+    deinterleavings, hoistings = schedule.deinterleavings, schedule.hoistings
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -83,6 +88,8 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         "params": {name: v if isinstance(v, bool) else int(v) for name, v in bound.specialised.items()},
         **({"windows": [_write_window(w) for w in schedule.windows]} if schedule.windows else {}),
         **({"scans": [_write_scan(s) for s in schedule.scans]} if schedule.scans else {}),
+        **({"deinterleavings": [_write_deinterleaving(d) for d in deinterleavings]} if deinterleavings else {}),
+        **({"hoistings": [{"func": h.func, "dim": h.dim} for h in hoistings]} if hoistings else {}),
         **({"splits": [_write_rfactor(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
@@ -166,6 +173,10 @@ def _write_scan(s: ScanBlocking) -> dict[str, Any]:
     return {"func": s.func, "stage": s.stage, "block": s.block, **({"chunk": s.chunk} if s.chunk else {})}
 
 
+def _write_deinterleaving(d: Deinterleaving) -> dict[str, Any]:
+    return {"func": d.func, "source": d.source, "stride": d.stride}
+
+
 def _write_rfactor(s: RFactor) -> dict[str, Any]:
     atomic = {"atomic": True} if s.atomic else {}
     return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **atomic}
@@ -219,7 +230,8 @@ class _Reader:
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
-        rewrites = [key for key in ("windows", "scans", "splits", "joins") if key in top.mapping()]
+        kinds = ("windows", "scans", "deinterleavings", "hoistings", "splits", "joins")
+        rewrites = [key for key in kinds if key in top.mapping()]
         _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
         pipeline_hash, pipeline_name = pipeline.text(), name.text()
         if not re.fullmatch("[0-9a-f]{64}", pipeline_hash):
@@ -230,10 +242,13 @@ class _Reader:
         nodes = dict(zip(rewrites, rest, strict=True))
         windows = tuple(self._window(w) for w in nodes["windows"].items()) if "windows" in nodes else ()
         scans = tuple(self._scan(s) for s in nodes["scans"].items()) if "scans" in nodes else ()
+        read = nodes["deinterleavings"].items() if "deinterleavings" in nodes else ()
+        deinterleavings = tuple(self._deinterleaving(d) for d in read)
+        hoistings = tuple(self._hoisting(h) for h in nodes["hoistings"].items()) if "hoistings" in nodes else ()
         rfactors = tuple(self._rfactor(s) for s in nodes["splits"].items()) if "splits" in nodes else ()
         fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
-        of_kernels = tuple(self._kernel(k) for k in kernels.items())
-        return Schedule(pipeline_hash, of_kernels, rfactors, fusions, windows, scans)
+        found = tuple(self._kernel(k) for k in kernels.items())
+        return Schedule(pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings)
 
     def _window(self, node: Node) -> WindowDoubling:
         """Read one window by doubling and apply it, which adds names."""
@@ -258,6 +273,28 @@ class _Reader:
             raise node.error(f"cannot be made: {problem}")
         self._continue_with(block_scans(self.bound, (*self.bound.scans, scan)))
         return scan
+
+    def _deinterleaving(self, node: Node) -> Deinterleaving:
+        """Read one deinterleaving and apply it, which adds a name."""
+        func, source, stride = node.fields("func", "source", "stride")
+        name = func.choice(self.funcs, "Func of the pipeline")
+        read = {name: name for name in (*self.bound.funcs, *self.bound.inputs)}
+        chosen = Deinterleaving(name, source.choice(read, "input or Func"), stride.integer(2, LARGEST_STRIDE))
+        problem = deinterleaving_error(self.bound, chosen)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(deinterleave_reads(self.bound, (*self.bound.deinterleavings, chosen)))
+        return chosen
+
+    def _hoisting(self, node: Node) -> InvariantHoisting:
+        """Read one hoisting and apply it, which adds a name."""
+        func, dim = node.fields("func", "dim")
+        hoisting = InvariantHoisting(func.choice(self.funcs, "Func of the pipeline"), dim.text())
+        problem = hoisting_error(self.bound, hoisting)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(hoist_invariants(self.bound, (*self.bound.hoistings, hoisting)))
+        return hoisting
 
     def _rfactor(self, node: Node) -> RFactor:
         """Read one rfactor and apply it, which adds names."""

@@ -104,7 +104,11 @@ class LaneAccesses:
                     return None
                 continue
             move = abs(index_step(row, moves))
-            if move >= UNEVEN or (move and (row.quotient > 1 or (floors and not row.exact))):
+            if row.exact and move % row.quotient == 0:  # x + k//2 moves as x does
+                move //= row.quotient
+            elif move and row.quotient > 1:
+                return None
+            if move >= UNEVEN or (move and floors and not row.exact):
                 return None
             step += move if k == fastest else move * strides[k]
         return step
@@ -130,7 +134,7 @@ class LaneAccesses:
                 if (group.source, k) in wild:
                     return None
             elif move := abs(index_step(row, moves)):
-                if move >= UNEVEN or row.quotient == 1 or not row.exact or k != self.fastest(group.source):
+                if move >= UNEVEN or move % row.quotient == 0 or not row.exact or k != self.fastest(group.source):
                     return None
                 result = move, row.quotient
         return result
