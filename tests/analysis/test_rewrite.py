@@ -21,7 +21,9 @@ from autosched.analysis.bound_pipeline import (
     WindowDoubling,
 )
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
+from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.lane_loops import add_lane_loops
 from autosched.analysis.rewrites.mainloop_step import restrict_to_step, with_one_step
 from autosched.analysis.rewrites.rewrite import (
@@ -34,6 +36,8 @@ from autosched.analysis.rewrites.rewrite import (
     build,
 )
 from autosched.analysis.rewrites.rfactor import apply_rfactors
+from autosched.analysis.rewrites.scan_blocking import block_scans
+from autosched.analysis.rewrites.window_doubling import double_windows
 from autosched.lang.dtypes import float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
@@ -62,7 +66,7 @@ def bound_rows() -> BoundPipeline:
     prefix[y, along.x] += prefix[y, along.x - 1]
     strided[y, x] = 0.0
     strided[y, x] += image[y, 2 * x + window.x]
-    weighted[y, x] = image[y, x] * exp(cast(float32, x) / COLUMNS)
+    weighted[y, x] = image[y, x] * exp((cast(float32, x) / COLUMNS - 0.5) * 3 + 1)
     box = {"y": (0, ROWS), "x": (0, COLUMNS)}
     windows = near.over(y=(0, ROWS), x=(0, COLUMNS - 7))
     outputs = [windows, total.over(y=(0, ROWS)), strided.over(y=(0, ROWS), x=(0, 28))]
@@ -110,6 +114,12 @@ def test_copies_of_a_pipeline_have_memos_of_their_own(name: str) -> None:
 def test_functions_of_the_package_apply_rewrites() -> None:
     bound = bound_rows()
     assert apply_rfactors(bound, [REWRITES["rfactor"]]) is apply(bound, REWRITES["rfactor"])  # type: ignore[list-item]
+    assert double_windows(bound, [REWRITES["window"]]) is apply(bound, REWRITES["window"])  # type: ignore[list-item]
+    assert block_scans(bound, [ScanBlocking("prefix", 1, 8)]) is apply(bound, REWRITES["scan"])
+    assert deinterleave_reads(bound, [Deinterleaving("strided", "image", 2)]) is apply(
+        bound, REWRITES["deinterleaving"]
+    )
+    assert hoist_invariants(bound, [InvariantHoisting("weighted", "x")]) is apply(bound, REWRITES["hoisting"])
     assert fuse_outputs(bound, [HorizontalFusion(("twice", "half"))]) is apply(bound, REWRITES["horizontal fusion"])
     assert insert_cache_reads(bound, ["image", "nothing"]) is apply(bound, REWRITES["cache read"])
     assert add_lane_loops(bound, [LaneLoop("total", 1, "r.x", 32)]) is apply(bound, REWRITES["lane loop"])
