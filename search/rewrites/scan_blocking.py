@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from autosched.analysis.access.scan import Scan
+from autosched.analysis.access.scan import ScanUpdate
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, ScanBlocking
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_of
 from autosched.target import Target
@@ -57,7 +57,7 @@ def _next_scan(bound: BoundPipeline, target: Target) -> ScanBlocking | None:
     return None
 
 
-def _blocking(func: BoundFunc, stage: BoundStage, scan: Scan, target: Target) -> ScanBlocking | None:
+def _blocking(func: BoundFunc, stage: BoundStage, scan: ScanUpdate, target: Target) -> ScanBlocking | None:
     """Return the blocks of a scan, None if its lines occupy the device."""
     lines = prod(n for k, n in enumerate(func.extents) if k != scan.axis)
     contiguous = scan.axis == func.ndim - 1

@@ -89,7 +89,7 @@ def test_refined_candidates_are_predicted_to_take_no_longer_than_those_of_passes
         evaluator.evaluate(described)
         took = sum(evaluator.verdict(*k).cost for k in described)
         seconds[kind] = min(took, seconds.get(kind, math.inf))
-    assert seconds["refined"] < seconds["beam"] < seconds["roots"]
+    assert seconds["refined"] <= seconds["beam"] < seconds["roots"]
 
 
 def test_mutations_change_one_kernel_in_every_way() -> None:

@@ -28,7 +28,7 @@ _Linear = dict[int, Expr]
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScanUpdate:
     """A scan along one dimension of a Func, with all shapes and integer parameters as constants.
 
     Attributes:
@@ -73,7 +73,7 @@ class Scan:
         return self.order > 1 or any(w is not None for w in self.weights)
 
 
-def find_scan(bound: BoundPipeline, func: str, stage: int, before_name: str) -> Scan | str:
+def find_scan(bound: BoundPipeline, func: str, stage: int, before_name: str) -> ScanUpdate | str:
     """Return the scan of an update, or the reason why the update is none.
 
     Args:
@@ -111,7 +111,7 @@ def find_scan(bound: BoundPipeline, func: str, stage: int, before_name: str) -> 
         lines.append(line)
     low, high = rvar_range(loop)
     operators, weights, second, terms = zip(*lines, strict=True)
-    scan = Scan(axis, lowest - step, step, high - low + 2, loop, operators, weights, second, terms, before)
+    scan = ScanUpdate(axis, lowest - step, step, high - low + 2, loop, operators, weights, second, terms, before)
     if scan.order == 1:
         return scan
     if len(terms) > 1:

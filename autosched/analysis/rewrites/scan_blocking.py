@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from autosched.analysis.access.accumulation import identity
-from autosched.analysis.access.scan import Scan, find_scan
+from autosched.analysis.access.scan import ScanUpdate, find_scan
 from autosched.analysis.bound_pipeline import BoundPipeline, ScanBlocking
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
 from autosched.analysis.rewrites.recurrence_powers import times_matrix_power, times_powers
@@ -67,13 +67,13 @@ def scan_error(bound: BoundPipeline, blocking: ScanBlocking) -> str:
     return found if isinstance(found, str) else ""
 
 
-def scan_of(bound: BoundPipeline, func: str, stage: int) -> Scan | None:
+def scan_of(bound: BoundPipeline, func: str, stage: int) -> ScanUpdate | None:
     """Return the scan of an update that blocks can compute, None for another update."""
     found = _checked(bound, ScanBlocking(func, stage, 2))
     return None if isinstance(found, str) else found
 
 
-def _checked(bound: BoundPipeline, blocking: ScanBlocking) -> Scan | str:
+def _checked(bound: BoundPipeline, blocking: ScanBlocking) -> ScanUpdate | str:
     func = bound.funcs.get(blocking.func)
     if func is None or not 0 < blocking.stage < len(func.stages):
         return f"there is no update {blocking.stage} of {blocking.func!r}"
@@ -139,7 +139,7 @@ class _BlockedScan:
 
     func: Func
     blocking: ScanBlocking
-    scan: Scan
+    scan: ScanUpdate
     region: tuple[int, int]
     taken: set[str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from autosched.analysis.access.scan import Scan
+from autosched.analysis.access.scan import ScanUpdate
 from autosched.analysis.expressions.constant_folding import fold
 from autosched.analysis.expressions.hash_consing import Interner
 from autosched.analysis.indices.to_index import rvar_range, to_index
@@ -23,7 +23,7 @@ class ScanElements:
         scan: The scan.
     """
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: ScanUpdate) -> None:
         self._scan = scan
         self._components = range(len(scan.values))
         self._uniform = self._is_uniform()
