@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.featurize.sketch.sketch import thread_order
+from autosched.schedule.types import Level
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.evaluate.batched import Kernel, run_search
 from autosched.search.refine.cache_reads import CacheReadSearch
@@ -69,16 +70,19 @@ class PackingSearch:
         sketch, bound = kernel[0], self.cache_reads.enumerator.bound
         inside = {sketch.func, *(s.func for s in sketch.locations)}
         model = self.cache_reads.evaluator.kernel_model(sketch)
-        lanes = thread_order(bound, sketch.func, model.grid.dims)[:1]
+        along = dict.fromkeys(
+            (s.func for s in sketch.stages), frozenset(thread_order(bound, sketch.func, model.grid.dims)[:1])
+        )
         found: dict[str, tuple[str, ...]] = {}
-        for stage in sketch.stages:
-            for group in model.accesses_of(stage).loads:
-                if group.source in inside or not group.is_affine or not group.rows:
-                    continue
-                moved = [
-                    k for k, r in enumerate(group.rows) if r is not None and {*lanes} & dict(r.coefficients).keys()
-                ]
-                if len(moved) == 1 and moved[0] < len(group.rows) - 1:
+        for func in (sketch.func, *(at.func for at in reversed(sketch.locations) if at.level is Level.THREAD)):
+            for group in (g for s in model.rows if s.func == func for g in model.accesses_of(s).loads):
+                loops = [frozenset() if r is None else dict(r.coefficients).keys() for r in group.rows]
+                moved = [k for k, names in enumerate(loops) if names & along.get(func, frozenset())]
+                if group.source in inside:  # the dimensions of a producer that move with the lanes
+                    if group.source != func and group.source in bound.funcs:
+                        dims = bound.funcs[group.source].dims
+                        along[group.source] = along.get(group.source, frozenset()) | {dims[k] for k in moved}
+                elif group.is_affine and len(moved) == 1 and moved[0] < len(group.rows) - 1:
                     found[group.source] = self._storage(group.source, moved[0])
         return found
 

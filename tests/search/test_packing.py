@@ -64,3 +64,16 @@ def test_results_are_those_of_the_interpreter(rows: int) -> None:
     scheduled = autosched.schedule(pipeline, inputs=inputs, target="cpu", reuse=False, samples=4)
     got = scheduled.compile("cpu")(inputs)
     np.testing.assert_allclose(got, interpret(pipeline, inputs)["s"], rtol=1e-5)
+
+
+def test_operands_of_producers_in_threads_are_packed() -> None:
+    """As in masked attention, where the product is an argument of another expression."""
+    i, j, a, b, mask = Var("i"), Var("j"), Input("a", float32, 2), Input("b", float32, 2), Input("mask", float32, 2)
+    s, masked, r = Func("s"), Func("masked"), RDom("r", k=TERMS)
+    s[i, j] = 0.0
+    s[i, j] += a[i, r.k] * b[j, r.k]
+    masked[i, j] = s[i, j] * 0.125 + mask[i, j]
+    pipeline = Pipeline(masked.over(i=(0, ROWS), j=(0, COLUMNS)))
+    bound = bind(pipeline, {"a": (ROWS, TERMS), "b": (COLUMNS, TERMS), "mask": (ROWS, COLUMNS)})
+    schedule = Beam(SearchSettings(beam_size=4, passes=1)).search(bound, CPU, seed=0).ranked[0].schedule
+    assert [name for name, _ in packed(schedule)] == ["b.staged"]

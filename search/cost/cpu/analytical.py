@@ -97,6 +97,8 @@ SHORTER = (1.0, 0.5, 0.25)
 """Lengths of vectors for a row's lanes, relative to the longest."""
 CHAINS = 8
 """Additions that a core has in flight."""
+COMBINED = 120.0
+"""Scalar operations that combine the lanes of one point: with them, products of 64 terms take 10 ns each."""
 AHEAD = 128
 """Look-ahead of a core, in terms of one-vector sums: it begins the next sums while short ones are in flight."""
 SCAN = 26.0
@@ -236,6 +238,8 @@ class CpuModel:
         remainders = runs * of("periodic") * rows.boundary_share
         waits = vectorised * _waits(sums, of("terms")) + (1 - vectorised) * _waits(points * lanes, of("chained"))
         in_vectors = whole * has_vectors * ~narrow
+        over_lanes = f[:, INDEX["split_reduction_factor"]] > 1
+        combined = COMBINED * over_lanes * runs * points / (lanes * np.maximum(f[:, INDEX["innermost_loop_extent"]], 1))
         ends = self._ends(rows, np.where(shifted > 0, 1, np.maximum(longest * SHORTER[-1], 1))) * vectorised
         return {
             "vector_arithmetic": vectors * (of("arithmetic") - savings["arithmetic"]),
@@ -244,7 +248,7 @@ class CpuModel:
             "divisions": vectors * (of("divisions") - savings["divisions"]),
             "strided_accesses": runs * near * vectorised,
             "gathered_accesses": runs * (far - rows.shared_loads) * vectorised,
-            "scalar": runs * (scalar * (1 - vectorised) + stores + of("once") / lanes),
+            "scalar": runs * (scalar * (1 - vectorised) + stores + of("once") / lanes) + combined,
             "ends": runs * scalar * ends,
             "scattered_accesses": runs * far * (1 - vectorised),
             "stalls": runs / (points * lanes) * (reduces * waits + SCAN * of("scans") * (lanes > 1)),
