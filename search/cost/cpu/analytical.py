@@ -238,7 +238,7 @@ class CpuModel:
         remainders = runs * of("periodic") * rows.boundary_share
         waits = vectorised * _waits(sums, of("terms")) + (1 - vectorised) * _waits(points * lanes, of("chained"))
         in_vectors = whole * has_vectors * ~narrow
-        over_lanes = f[:, INDEX["split_reduction_factor"]] > 1
+        over_lanes = (f[:, INDEX["split_reduction_factor"]] == lanes) & (lanes > 1)  # the lane loop is the reduction's
         combined = COMBINED * over_lanes * runs * points / (lanes * np.maximum(f[:, INDEX["innermost_loop_extent"]], 1))
         ends = self._ends(rows, np.where(shifted > 0, 1, np.maximum(longest * SHORTER[-1], 1))) * vectorised
         return {
