@@ -24,8 +24,8 @@ BLOCK = 32
 """Elements of a block that one thread scans serially on a GPU, unless more blocks than needed would result."""
 CHUNKS = ((9, 160), (15, 128))
 """Elements of a chunk and most chunks of a block. Odd strides access different banks of shared memory."""
-CPU_BLOCK = 4096
-"""Elements of a block on a CPU, which fit the first-level cache."""
+CPU_BLOCK = 512
+"""Elements of a block on a CPU: the longest row of a tile, so that a block is scanned in the tile that reads it."""
 MOST_SCANS = 16
 """Most scans of one rewrite."""
 

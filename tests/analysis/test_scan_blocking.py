@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -300,6 +301,16 @@ def test_order_of_rewrites_and_files() -> None:
     schedule = Schedule.for_pipeline(factored, [])
     assert schedule.scans == blocked.scans and schedule.reassociates and "scan by blocks f.1" in repr(schedule)
     assert '"chunk": 5' in to_json(bound, schedule)
+
+
+def test_search_blocks_long_lines_on_a_processor_with_few() -> None:
+    def blocks(lines: int) -> list[tuple[ScanBlocking, ...]]:
+        a = Input("a", float32, 2)
+        sums = cumsum(a, name="f", x=(0, 10_000)).over(y=(0, lines), x=(0, 10_000))
+        return [b.scans for b in scan_rewrites(bind(Pipeline(sums), {"a": (lines, 10_000)}), processor)]
+
+    processor = replace(get_target("cpu"), multiprocessors=4)
+    assert blocks(1) == [(ScanBlocking("f", 1, 512),)] and blocks(16) == []
 
 
 def test_search_blocks_recursive_filters_in_both_directions() -> None:
