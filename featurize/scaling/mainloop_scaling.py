@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.mainloop_step import restrict_to_step
+from autosched.featurize.regions.memory_kinds import GLOBAL
 from autosched.featurize.schema import INDEX
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.legality.fused_producers import transitive_sources
@@ -89,6 +90,17 @@ class MainloopScaling(FeatureScaling):
     inside: frozenset[str] = frozenset()
     async_copies: frozenset[str] = frozenset()
 
+    def repeated(self, step: BatchEvaluation) -> BatchEvaluation:
+        """Return candidates of the one-step pipeline with the features of all steps; sums are stored once."""
+        every = super().repeated(step)
+        requests = [INDEX["global_requests_per_block"], INDEX["global_requests_per_border_block"]]
+        loads, stored = step.features[:, :, INDEX["num_global_mem_loads_per_block"]] > 0, global_store_requests(step)
+        for k, model in enumerate(step.models):
+            (row,) = (n for n, stage in enumerate(model.rows) if stage == self.host)
+            again = np.where((step.batch.sketch == k) & loads[:, row], (self.count - 1) * stored[:, row], 0.0)
+            every.features[:, row, requests] -= again[:, None]
+        return every
+
     @property
     def text(self) -> str:
         """Key that differs between kernels with the same step; stored, so that its wording is fixed."""
@@ -127,6 +139,17 @@ class MainloopScaling(FeatureScaling):
         barriers = self.count * (1 if self.bound.buffers > 1 else 2)
         scaled[..., 0, INDEX["steps_per_block"]] += barriers - len(self.mainloop_producers)
         return scaled
+
+
+def global_store_requests(evaluation: BatchEvaluation) -> Floats:
+    """Return the warp instructions that store to global memory in a block, ``float64[M, rows]``."""
+    batch, kinds = evaluation.batch, evaluation.accesses.kinds
+    stores = (kinds["memory"] == GLOBAL) & (kinds["store"] == 1)
+    candidate = batch.nests.candidate
+    of_nest = np.bincount(batch.readers, evaluation.traffic.requests * stores, len(candidate))
+    requests = np.zeros(evaluation.features.shape[:2])
+    requests[candidate, np.arange(len(candidate)) - batch.nests.start[candidate]] = of_nest
+    return requests
 
 
 def apply_async_copies(features: Floats, rows: Sequence[StageId], funcs: Collection[str]) -> Floats:
@@ -189,7 +212,10 @@ def single_step_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[MainloopSc
     producers = [m for m in kernel.fused if m.func in needed]
     members = tuple(_in_step(m, at, tilings[0].stage, blocks, len(step.loops) - len(host.loops)) for m in producers)
     mainloop_producers = frozenset(m.func for m in kernel.fused if m.at.level is Level.MAINLOOP)
-    step_pipeline = restrict_to_step(bound, at.host.func, at.host.number, terms, 2 if kernel.double_buffered else 1)
+    step_pipeline = restrict_to_step(
+        bound, at.host.func, at.host.number, terms, 2 if kernel.double_buffered else 1,
+        computed=any(cached_source(name) is None for name in mainloop_producers),
+    )  # fmt: skip
     repeated: set[str] = set()
     for m in reversed(members):  # hosts come after their producers
         if m.at.level is Level.THREAD and (m.at.host == at.host or m.at.host.func in mainloop_producers | repeated):

@@ -175,7 +175,7 @@ class OptionEnumerator:
 
         Each block has privatised bins of an atomic update.
         """
-        return func.undefined or (func.is_used_whole and not has_atomic_update(func))
+        return func.is_used_whole and not has_atomic_update(func)
 
     def _with_status(
         self,
@@ -391,7 +391,13 @@ class OptionEnumerator:
             vector = func.dims.index(innermost_dim(func) or func.dims[-1]) if func.dims else 0
             longest = max_vector_length(max(d.bytes_ for d in func.dtypes)) if vectors else 1
             table = member_tilings(
-                extents, vector, self.settings, self.evaluator.target, longest, long_rows=bool(self.bound.scans)
+                extents,
+                vector,
+                self.settings,
+                self.evaluator.target,
+                longest,
+                long_rows=bool(self.bound.scans),
+                without_loop=_dims_without_loop(func),
             )
             table = only_whole_warps(self.bound, vector, table)
             tilings = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
@@ -427,6 +433,12 @@ class OptionEnumerator:
             regions = self.evaluator.kernel_model(sketch).member_extents(np.array(rows, np.int64))
             for params, extents in zip(pieces, regions[func.name].tolist(), strict=True):
                 self._extents[sketch, params] = tuple(extents)
+
+
+def _dims_without_loop(func: BoundFunc) -> list[int]:
+    """Return the positions of the dimensions that no stage has a parallel loop over, as where a scan writes them."""
+    parallel = {d.name for s in func.nonempty_stages for d in s.loops if d.parallel}
+    return [k for k, name in enumerate(func.dims) if name not in parallel]
 
 
 def _busy(blocks: Ints, multiprocessors: int, most_wasted: float) -> Ints:

@@ -150,7 +150,7 @@ def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
 
 def member_tilings(
     extents: Sequence[int], vector: int, settings: SearchSettings, target: Target, longest: int = 1, *,
-    long_rows: bool = False,
+    long_rows: bool = False, without_loop: Collection[int] = (),
 ) -> Ints:  # fmt: skip
     """Return threads ``int64[N, dims]`` to try for the region of a fused producer at BLOCK; further points are serial.
 
@@ -164,11 +164,15 @@ def member_tilings(
         target: Device limits.
         longest: Elements of the longest vector to try; 1 for none.
         long_rows: Whether more threads are tried for a single long row, as in blocks of a scan.
+        without_loop: Positions of dimensions with one thread, as no stage has a parallel loop over them.
     """
     if not extents:
         return np.zeros((1, 0), np.int64)
     choices = []
     for k, n in enumerate(extents):
+        if k in without_loop:
+            choices.append([1])
+            continue
         if k == vector and target.kind == "cpu":
             choices.append([n] if n <= target.max_block_dim[0] else [])  # see `cpu_lanes`
             continue

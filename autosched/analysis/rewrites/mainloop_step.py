@@ -8,33 +8,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
-from autosched.analysis.bound_pipeline import AccessFootprint, BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.bound_pipeline import AccessFootprint, BoundFunc, BoundPipeline, BoundStage, LoopDim
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.rewrite import MainloopStep, ScanStep, SlidingWindowStep, apply, build
 
 
 def restrict_to_step(
-    bound: BoundPipeline, func: str, stage: int, terms: Mapping[str, int], buffers: int = 1
+    bound: BoundPipeline, func: str, stage: int, terms: Mapping[str, int], buffers: int = 1, *, computed: bool = False
 ) -> BoundPipeline:  # fmt: skip
     """Return the pipeline with the terms of one step in an update, all points of which are in registers.
 
-    The same step gives the same object.
+    The same step gives the same object. The first step represents all. Where steps compute producers, one of the
+    last does: windows of neighbours often begin at the point itself, and loads of equal points count once.
 
     Args:
         bound: The pipeline.
         func: The Func.
         stage: Number of its update.
-        terms: Iterations of each reduction loop in one step; the first step represents all.
+        terms: Iterations of each reduction loop in one step.
         buffers: Buffers of each cached tile.
+        computed: Whether steps compute producers, rather than copy arrays alone.
     """
-    return apply(bound, MainloopStep(func, stage, tuple(sorted(terms.items())), buffers))
+    return apply(bound, MainloopStep(func, stage, tuple(sorted(terms.items())), buffers, computed))
 
 
 @build.register
 def _build_mainloop_step(step: MainloopStep, bound: BoundPipeline) -> BoundPipeline:
     owner, terms = bound.funcs[step.func], dict(step.terms)
     update = owner.stages[step.stage]
-    loops = tuple(replace(d, hi=d.lo + terms[d.name] - 1) if d.name in terms else d for d in update.loops)
+    loops = tuple(_in_step(d, terms[d.name], step.last) if d.name in terms else d for d in update.loops)
     stages = (*owner.stages[: step.stage], replace(update, loops=loops), *owner.stages[step.stage + 1 :])
     return replace(
         bound,
@@ -44,6 +46,19 @@ def _build_mainloop_step(step: MainloopStep, bound: BoundPipeline) -> BoundPipel
         lane_loops=(),
         before_lane_loops=None,
     )
+
+
+def _in_step(loop: LoopDim, count: int, last: bool) -> LoopDim:
+    """Return a reduction loop with the terms of the first step, or of one of the last two.
+
+    Of the last two, the one whose first term has the smaller power of two as a factor: all steps share their code,
+    which has vectors of elements only where every step is aligned.
+    """
+    low = loop.lo
+    if last:
+        starts = [n for n in (loop.hi - count + 1, loop.hi - 2 * count + 1) if n >= loop.lo]
+        low = min(starts, key=lambda n: n & -n or count)
+    return replace(loop, lo=low, hi=low + count - 1)
 
 
 def restrict_to_rows(

@@ -46,12 +46,14 @@ class MainloopStep:
         stage: Number of its update.
         terms: Iterations of each reduction loop in one step, by its name.
         buffers: Buffers of each cached tile.
+        last: Whether one of the last iterations represents all, rather than the first.
     """
 
     func: str
     stage: int
     terms: tuple[tuple[str, int], ...]
     buffers: int = 1
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

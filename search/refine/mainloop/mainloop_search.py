@@ -10,7 +10,13 @@ from autosched.schedule.types import Kernel, Schedule, StageId
 from autosched.search.beam.state import Params
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.refine.improver import improve_schedule
-from autosched.search.refine.mainloop.mainloop_sites import MainloopSite, mainloop_sites, step_lengths
+from autosched.search.refine.mainloop.mainloop_sites import (
+    TERMS_OF_COMPUTING_STEP,
+    TERMS_OF_STEP,
+    MainloopSite,
+    mainloop_sites,
+    step_lengths,
+)
 from autosched.search.refine.mainloop.step_search import MainloopKernel, StepTilingSearch, TransferMode
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -22,8 +28,13 @@ MOST_OF_TRANSFER = 32
 PROMISING_RATIO = 1.1
 """Ratio of predicted times: a combination of step length and transfer mode is refined if its best tiling takes less
 than this many times the best of all."""
+MOST_REFINEMENT = 1.4
+"""Most ratio of the times before and after refinement of a tiling."""
 MOST_REFINED = 3
 """Combinations of step length and transfer mode, the best ones, that are refined."""
+
+
+SiteKey = tuple[tuple[StageId, ...], str | None, frozenset[str], tuple[str, ...]]
 
 
 @dataclass
@@ -43,9 +54,8 @@ class MainloopSearch:
     model: CostModel
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
-    _kernels: dict[tuple[tuple[StageId, ...], str | None, frozenset[str]], MainloopKernel | None] = field(
-        init=False, default_factory=dict
-    )
+    _tiled: dict[SiteKey, list[StepTilingSearch]] = field(init=False, default_factory=dict)
+    _kernels: dict[SiteKey, MainloopKernel | None] = field(init=False, default_factory=dict)
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
         """Return a schedule with mainloops that is predicted to be faster, and its time; None if there is none.
@@ -54,16 +64,31 @@ class MainloopSearch:
             schedule: A legal schedule.
             costs: Predicted seconds of its kernels.
         """
-        sites = mainloop_sites(self.bound, schedule)
-        return improve_schedule(
-            self.bound, self.target, schedule, costs, sites, best_kernel=lambda site, _: self.best(site)
-        )
+        seconds = {k: costs[kernel] for k, kernel in enumerate(schedule.kernels)}
+        sites = sorted(mainloop_sites(self.bound, schedule), key=lambda site: self._change(site, seconds))
+        return improve_schedule(self.bound, self.target, schedule, costs, sites, best_kernel=self.best)
 
-    def best(self, site: MainloopSite) -> MainloopKernel | None:
-        """Return the fastest mainloop kernel for a site; None if there is none."""
-        key = site.stages, site.reader, site.inlined
+    def _change(self, site: MainloopSite, seconds: Mapping[int, float]) -> float:
+        """Return the change of the predicted time by a site, negative where it is faster."""
+        current = sum(seconds[k] for k in site.kernels)
+        best = self.best(site, current)
+        return 0.0 if best is None else rounded_cost(best.seconds) - current
+
+    def best(self, site: MainloopSite, current_seconds: float = float("inf")) -> MainloopKernel | None:
+        """Return the fastest mainloop kernel for a site; None if there is none.
+
+        Args:
+            site: The reduction.
+            current_seconds: Predicted time of its present kernels. Tilings that take `MOST_REFINEMENT` times as long
+                are not refined.
+        """
+        key = site.stages, site.reader, site.inlined, site.computed
         if key not in self._kernels:
-            tiled = sorted(self._tiled_searches(site), key=lambda s: rounded_cost(s.rough_seconds))
+            if key not in self._tiled:
+                self._tiled[key] = sorted(self._tiled_searches(site), key=lambda s: rounded_cost(s.rough_seconds))
+            tiled = self._tiled[key]
+            if tiled and tiled[0].rough_seconds > MOST_REFINEMENT * current_seconds:
+                return None
             promising = [s for s in tiled if s.rough_seconds < PROMISING_RATIO * tiled[0].rough_seconds][:MOST_REFINED]
             kernels = (k for s in promising if not self.late() or s is promising[0] for k in s.refined())
             self._kernels[key] = min(kernels, key=lambda s: rounded_cost(s.seconds), default=None)
@@ -76,7 +101,8 @@ class MainloopSearch:
         of the first.
         """
         good: list[Params] = []  # tilings of the first length
-        for terms in step_lengths(self.bound.stage(*site.host)):
+        lengths = TERMS_OF_COMPUTING_STEP if site.computed else TERMS_OF_STEP
+        for terms in step_lengths(self.bound.stage(*site.host), lengths):
             of_length: StepTilingSearch | None = None  # first search with this length
             for transfer in TransferMode:
                 if self.late():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,11 +11,16 @@ from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.legality.mainloops import register_blocking_error
 from autosched.schedule.types import Kernel, Schedule, StageId
+from autosched.search.refine.mainloop.step_producers import step_producers
 
 LEAST_TERMS = 16
 """Least terms of a reduction for a mainloop: shorter ones are unrolled, and their operands stay in caches."""
 TERMS_OF_STEP = (8, 16, 32)
 """Step lengths to try, in terms; where none divides the reduction, the nearest divisor is tried."""
+TERMS_OF_COMPUTING_STEP = (1, 8)
+"""Step lengths to try where a step computes producers."""
+LEAST_STEPS = 4
+"""Least terms of a reduction whose steps compute producers: fewer tiles fit the memory of a block at once."""
 MOST_TERMS = 64
 """Most terms of a step."""
 
@@ -29,7 +34,8 @@ class MainloopSite:
         reader: The epilogue: the only Func that reads the sums, at its own points, if one kernel can compute both.
         kernels: Positions of the kernels in the schedule that the mainloop kernel replaces.
         inlined: Funcs inlined into these kernels.
-        sources: Arrays in global memory that the reduction reads.
+        sources: Arrays in global memory that the reduction reads through cache reads.
+        computed: Funcs that a block computes in each step, producers first; with these there are no cache reads.
     """
 
     stages: tuple[StageId, ...]
@@ -37,6 +43,7 @@ class MainloopSite:
     kernels: tuple[int, ...]
     inlined: frozenset[str]
     sources: tuple[str, ...]
+    computed: tuple[str, ...] = ()
 
     @property
     def host(self) -> StageId:
@@ -52,20 +59,29 @@ def mainloop_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[Mainloo
             continue
         terms = [d for d in stages[-1].reductions if not d.parallel]
         serial = all(not s.reductions for s in stages[:-1]) and len(terms) == len(stages[-1].reductions)
-        if not serial or prod(d.extent for d in terms) < LEAST_TERMS:
+        count = prod(d.extent for d in terms)
+        if not serial or count < min(LEAST_TERMS, LEAST_STEPS):
             continue
         ids = tuple(StageId(func.name, s.number) for s in stages)
+        if count >= LEAST_STEPS:
+            yield from _computing_sites(bound, schedule, ids)
+        if count < LEAST_TERMS:
+            continue
         reader = _reader(bound, func)
         site = (reader and _site(bound, schedule, ids, reader)) or _site(bound, schedule, ids, None)
         if site:
             yield site
 
 
-def step_lengths(stage: BoundStage) -> list[Mapping[str, int]]:
+def step_lengths(stage: BoundStage, terms_of_step: Sequence[int] = TERMS_OF_STEP) -> list[Mapping[str, int]]:
     """Return the step lengths to try, each as terms by reduction loop.
 
     A step takes all terms of the inner loops, a divisor of one loop, and one term of each outer loop. There is at most
-    one choice for each of `TERMS_OF_STEP`, the nearest.
+    one choice for each number of terms, the nearest.
+
+    Args:
+        stage: The reduction.
+        terms_of_step: Numbers of terms.
     """
     choices: dict[int, Mapping[str, int]] = {}
     loops = [(d.name, d.extent) for d in stage.reductions]
@@ -75,7 +91,7 @@ def step_lengths(stage: BoundStage) -> list[Mapping[str, int]]:
             if part < extent or k == 0:
                 outer = dict.fromkeys((d for d, _ in loops[:k]), 1)
                 choices.setdefault(part * inner, {**outer, name: part})
-    picked = {min(choices, key=lambda n: (abs(n - terms), n)) for terms in TERMS_OF_STEP} if choices else set()
+    picked = {min(choices, key=lambda n: (abs(n - terms), n)) for terms in terms_of_step} if choices else set()
     lengths = [choices[n] for n in sorted(picked)]
     return [t for t in lengths if any(t.get(d, n) < n for d, n in loops)]
 
@@ -107,6 +123,17 @@ def _site(
     if reader is not None and any(stages[0].func in bound.funcs[f].stages[0].sources for f in inlined):
         return None
     return MainloopSite(stages, reader, tuple(chosen), frozenset(inlined), tuple(read)) if read else None
+
+
+def _computing_sites(bound: BoundPipeline, schedule: Schedule, stages: tuple[StageId, ...]) -> Iterator[MainloopSite]:
+    """Yield the choices of producers to compute in each step, where the kernels with these compute nothing else."""
+    for producers in step_producers(bound, stages[-1]):
+        funcs = {stages[-1].func, *producers.computed, *producers.inlined}
+        chosen = [k for k, kernel in enumerate(schedule.kernels) if funcs & _computed(kernel)]
+        kernels = [schedule.kernels[k] for k in chosen]
+        others = {f for k in kernels for f in (*_computed(k), *(i.func for i in k.inlined)) if cached_source(f) is None}
+        if others <= funcs and all(k.mainloop_at is None for k in kernels):
+            yield MainloopSite(stages, None, tuple(chosen), producers.inlined, (), producers.computed)
 
 
 def _computed(kernel: Kernel) -> set[str]:

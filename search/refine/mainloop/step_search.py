@@ -125,7 +125,9 @@ class StepTilingSearch:
 
     def __post_init__(self, sibling: StepTilingSearch | None) -> None:
         host = self.site.host
-        view = restrict_to_step(self.bound, host.func, host.number, self.terms, self.transfer.buffers)
+        view = restrict_to_step(
+            self.bound, host.func, host.number, self.terms, self.transfer.buffers, computed=bool(self.site.computed)
+        )
         loops = self.bound.stage(*host).reductions
         count = prod(d.extent // self.terms.get(d.name, d.extent) for d in loops)
         sketch = self._sketch(view)
@@ -143,7 +145,9 @@ class StepTilingSearch:
 
     @property
     def is_supported(self) -> bool:
-        """Whether the target supports the transfer mode for every source."""
+        """Whether the target supports the transfer mode for every source; computed producers have no transfer."""
+        if self.site.computed:
+            return self.transfer is TransferMode.SINGLE_BUFFER
         if self.transfer is not TransferMode.ASYNC_COPY:
             return True
         copied = insert_cache_reads(self.evaluator.bound, self.site.sources)
@@ -199,8 +203,16 @@ class StepTilingSearch:
         return [p for p, fits in zip(candidates, few, strict=True) if fits]
 
     def _sketch(self, view: BoundPipeline) -> KernelSketch:
-        """Return the untiled kernel of one step: a cache read of every source, rows along the register tile."""
+        """Return the untiled kernel of one step.
+
+        It has cache reads of every source, whose rows are along the register tile, or computed producers.
+        """
         site = self.site
+        if site.computed:
+            members = tuple(ComputeLocation(n, Level.BLOCK, site.stages[0]) for n in site.computed)
+            producers = [StageId(n) for n in site.computed]
+            through = inlined_calls(view, (*site.stages, *producers), set(site.inlined))
+            return KernelSketch(site.stages, members, frozenset(through))
         copied = insert_cache_reads(view, site.sources)
         order = list(copied.funcs)
         names = sorted((cache_name(s) for s in site.sources), key=order.index)
