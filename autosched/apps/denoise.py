@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays
 from autosched.apps.sizes import D, H, W
 from autosched.apps.stencil3d import AXES, Field, StencilGrid, interior_slices, shifted, total, uniform, values
-from autosched.apps.sweeps import check_sweeps
+from autosched.apps.sweeps import SWEEPS, check_sweeps
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float64
 from autosched.lang.expr import Expr
@@ -29,7 +29,7 @@ NEIGHBOURS = tuple((axis, m) for axis in AXES for m in (-1, 1))
 EXTENTS = {"u0": (D, H, W), "f": (D, H, W)}
 
 
-def build(T: int = 1) -> Pipeline:
+def build(T: int = SWEEPS) -> Pipeline:
     """Return the pipeline: ``u0`` and ``f`` float64 [D, H, W] to ``output`` of that shape.
 
     A step is two Funcs: ``g``, the inverse length of the gradient, which is 0 on the faces of the grid, and ``u``,
@@ -75,7 +75,7 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
     return uniform(EXTENTS, sizes, seed)
 
 
-def compute(u0: NDArray[np.float64], f: NDArray[np.float64], T: int = 1) -> Arrays:
+def compute(u0: NDArray[np.float64], f: NDArray[np.float64], T: int = SWEEPS) -> Arrays:
     """Return the steps in NumPy on whole arrays, of which the interior is kept."""
     interior = interior_slices(ORDER)
     u = u0

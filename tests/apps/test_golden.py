@@ -47,7 +47,7 @@ GOLDEN_SETS: list[tuple[str, str, dict[str, Any]]] = [
     ("pyramid_blend", "", {}),
     *((name, suffix, params) for name in ("smoother7pt", "smoother27pt", "helmholtz")
       for suffix, params in (("", {}), ("_T1", {"T": 1}), ("_T4", {"T": 4}))),
-    ("denoise", "", {}),
+    ("denoise", "", {"T": 1}),
     ("denoise", "_T4", {"T": 4}),
     ("miniflux", "", {}),
     ("hypterm", "", {}),

@@ -26,7 +26,7 @@ OWN_FUNCS = {
     "local_laplacian": 102, "interpolate": 50, "pyramid_blend": 52, "canny": 8,
     "max_filter": 6, "nl_means": 9, "bilateral_grid": 7, "hist": 9, "iir_blur": 4,
     "conv_layer": 2, "conv_layer_nchw": 2, "depthwise_separable_conv": 4, "learned_demosaic": 17, "bgu": 14,
-    "smoother7pt": 24, "smoother27pt": 24, "helmholtz": 24, "denoise": 4, "miniflux": 25, "hypterm": 13, "diffterm": 17,
+    "smoother7pt": 24, "smoother27pt": 24, "helmholtz": 24, "denoise": 48, "miniflux": 25, "hypterm": 13, "diffterm": 17,
     "addsgd4": 16, "addsgd6": 16, "rhs4center": 32, "rhs4sgcurv": 41,
     "layer_norm": 5, "standardize": 10, "kernel_regression": 4,
     "softmax": 5, "cross_entropy": 6, "rms_norm": 4, "layer_norm_softmax": 10, "group_norm": 5, "attention": 7,

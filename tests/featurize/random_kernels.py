@@ -42,9 +42,13 @@ class Drawn:
         return build_kernel(self.featurizer.model(self.piece.sketch), self.params[0])
 
 
+FEW_STEPS: dict[str, dict[str, int]] = {"denoise": {"T": 1}}
+"""Structure of apps that repeat their Funcs."""
+
+
 def bound_app(name: str) -> BoundPipeline:
     app = get_app(name)
-    pipeline, params = app.configure({"stages": 4} if "stages" in app.structure else {})
+    pipeline, params = app.configure({"stages": 4} if "stages" in app.structure else FEW_STEPS.get(name, {}))
     sizes = {k: SIZES.get(k, v) for k, v in app.small_sizes.items()}
     return bind(pipeline, app.shapes(sizes), params)
 
