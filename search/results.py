@@ -51,6 +51,7 @@ class SearchResult:
         note: Why the result deviates from the strategy's usual one, or empty.
         evaluator: The evaluator that costed the kernels, if any.
         samples: Number of searches whose results are ranked here.
+        model: Name of the cost model of the predicted times; empty if it is the evaluator's, or there are none.
     """
 
     ranked: tuple[RankedSchedule, ...]
@@ -60,6 +61,14 @@ class SearchResult:
     note: str = ""
     evaluator: KernelEvaluator | None = field(default=None, compare=False, repr=False)
     samples: int = 1
+    model: str = ""
+
+    @property
+    def predicted_by(self) -> str:
+        """Name of the cost model of the best schedule's predicted time; empty without a prediction."""
+        if math.isnan(self.ranked[0].seconds):
+            return ""
+        return self.model or (self.evaluator.model.name if self.evaluator else "")
 
     @property
     def best(self) -> Schedule:

@@ -19,7 +19,8 @@ def how_text(scheduled: ScheduledPipeline) -> str:
         return "from a file"
     parts = [origin.strategy + (f" of {origin.samples}" if origin.samples > 1 else "")]
     if origin.predicted_s is not None:
-        parts.append(f"predicted {format_time(origin.predicted_s)} by the {origin.model}")
+        by = f" by the {origin.model}" if origin.model else ""
+        parts.append(f"predicted {format_time(origin.predicted_s)}{by}")
     if origin.measured_s is not None:
         parts.append(f"{format_time(origin.measured_s)} ({origin.source})")
     parts += [note for note in (origin.note, "taken from the cache" if origin.reused else "") if note]

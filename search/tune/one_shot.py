@@ -65,7 +65,7 @@ def find_schedule(
             schedule, provenance, trials = cached
             return OneShotAnswer(schedule, provenance, trials=trials)
     started = time.perf_counter()
-    model, result, failed = _search(bound, target, request, params, progress)
+    result, failed = _search(bound, target, request, params, progress)
     notes = [result.note] if result.note else []
     trials = None
     if request.strategy is None:
@@ -82,7 +82,7 @@ def find_schedule(
         strategy=_name(request.strategy),
         samples=result.samples,
         seed=request.seed,
-        model="" if model is None or math.isnan(best.seconds) else model.name,
+        model=result.predicted_by,
         predicted_s=None if math.isnan(best.seconds) else best.seconds,
         measured_s=trials.best.seconds if trials else None,
         source=trials.source if trials else "",
@@ -118,14 +118,14 @@ def _warn(text: str) -> None:
 def _search(
     bound: BoundPipeline, target: Target, request: Request, params: Mapping[str, Scalar] | None,
     progress: Progress | None,
-) -> tuple[CostModel | None, SearchResult, bool]:  # fmt: skip
-    """Return the cost model, the result, and whether the search failed and a fallback found the result."""
+) -> tuple[SearchResult, bool]:  # fmt: skip
+    """Return the result, and whether the search failed and a fallback found the result."""
     r = request
     if r.strategy is None:
         model = cost_model(r.cost, target)
         callback = None if progress is None else _ProgressCallback(progress)
         try:
-            return model, _draw(bound, target, model, r, callback), False
+            return _draw(bound, target, model, r, callback), False
         except MemoryError:
             raise
         except Exception as error:
@@ -133,11 +133,11 @@ def _search(
                 raise  # the caller's model or callback may be the cause
             used, result = search_fallbacks(bound, target, r.seed, r.seconds)
             warn_of_failure(error, bound, target, r.seed, params, used)
-            return model, replace(result, note=f"the search failed with {type(error).__name__}"), True
+            return replace(result, note=f"the search failed with {type(error).__name__}"), True
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
     result = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
-    return chosen or (result.evaluator.model if result.evaluator else None), result, False
+    return (result if chosen is None else replace(result, model=chosen.name)), False
 
 
 @dataclass

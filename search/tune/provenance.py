@@ -19,7 +19,7 @@ class Provenance:
         strategy: Name of the strategy, or ``one-shot``.
         samples: Number of drawn schedules.
         seed: Source of randomness.
-        model: Name of the cost model, with the source of its labels; empty without a model.
+        model: Name of the cost model of ``predicted_s``, with the source of its labels; empty if unknown.
         predicted_s: Predicted seconds; None without a prediction.
         measured_s: Measured or simulated seconds; None without a timing.
         source: Source of the times: ``measured:<device>`` or ``simulated:<target>``; empty without a timing.
@@ -41,7 +41,8 @@ class Provenance:
     reused: bool = False
 
     def __repr__(self) -> str:
-        times = [] if self.predicted_s is None else [f"predicted {format_time(self.predicted_s)} by {self.model}"]
+        by = f" by {self.model}" if self.model else ""
+        times = [] if self.predicted_s is None else [f"predicted {format_time(self.predicted_s)}{by}"]
         times += [] if self.measured_s is None else [f"{format_time(self.measured_s)} by {self.source}"]
         reused = ", from the schedule cache" if self.reused else ""
         note = f"; {self.note}" if self.note else ""

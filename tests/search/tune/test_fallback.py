@@ -64,6 +64,7 @@ def test_fallback_strategy_with_one_warning(monkeypatch: pytest.MonkeyPatch, err
     assert found.schedule == beam.best
     assert found.provenance is not None
     assert type(error).__name__ in found.provenance.note
+    assert found.provenance.model == "analytical model for cpu"  # the fallback's
 
 
 def test_the_file_holds_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:

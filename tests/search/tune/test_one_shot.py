@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 
 import autosched
 from autosched.apps.registry import get_app
+from autosched.commands.trials import how_text
 from autosched.errors import InputError
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.settings import SearchSettings
-from autosched.search.strategies.protocol import Beam
+from autosched.search.strategies.protocol import STRATEGIES, Beam
 
 APP = get_app("blur")
 SHAPES = APP.shapes(APP.small_sizes)
@@ -43,6 +46,35 @@ def test_one_shot_has_provenance_and_is_cached() -> None:
     other = find(seed=1)
     assert other.provenance is not None
     assert not other.provenance.reused
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_prediction_names_its_model(strategy: str) -> None:
+    found = find(strategy=strategy)
+    assert found.provenance is not None
+    predicted, model = found.provenance.predicted_s, found.provenance.model
+    assert model == ("" if predicted is None else "analytical model for H200")
+    assert (predicted is None) == (strategy == "roots")
+    text = how_text(found)
+    assert ("predicted" in text) == (predicted is not None)
+    assert text.endswith(f"by the {model}" if model else strategy)
+    learned = find(strategy=strategy, cost="learned").provenance
+    assert learned is not None
+    assert learned.model.startswith("" if predicted is None else "learned model")
+
+
+def test_a_prediction_of_a_strategy_without_a_named_model() -> None:
+    class Own:
+        """A strategy of a caller that predicts a time by itself."""
+
+        def search(self, *args: object, **options: object) -> SearchResult:
+            result = STRATEGIES["roots"].search(*args, **options)  # type: ignore[arg-type]
+            return replace(result, ranked=(RankedSchedule(result.best, 1e-5),))
+
+    found = find(strategy=Own())
+    assert found.provenance is not None and found.provenance.model == ""
+    assert how_text(found).endswith("predicted 10 µs")
+    assert "predicted 10 µs;" in repr(found.provenance)
 
 
 def test_without_reuse_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
