@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,31 +12,30 @@ from autosched.analysis.access.regions import Range, Region, demanded_region, lo
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
-from autosched.featurize.sketch.sketch import KernelSketch, columns
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, columns
 from autosched.schedule.legality.validate import kernel_violations
-from autosched.schedule.types import Level, StageId
+from autosched.schedule.types import Level
 from autosched.search.space.compute_locations import ComputeLocations
 from autosched.target import Target
 
 Ints = NDArray[np.int64]
 
-SEVERE_SHARED = 1 / 4
-SEVERE_THREADS = 1 / 2
-"""Shares of a block's limits from which on a group's resource use is severe; the paper gives no numbers."""
+SEVERE_SHARED_BYTES = 32 * 1024
+SEVERE_OCCUPANCY = 0.3
+SEVERE_THREADS = 900
+"""Limits beyond which a group's resource use is severe. Section 4.3 names the resources; the numbers are those of
+`generate_cpu_schedule` in HalideAutoGPU."""
 
 
-def is_severe(target: Target, shared_bytes: int, threads: int) -> bool:
+def is_severe(shared_bytes: int, occupancy: float, active_threads: int) -> bool:
     """Return whether a group's resource use is severe, so that nested fusion is tried (section 4.3).
 
     Args:
-        target: Device limits.
         shared_bytes: Shared memory of a block, the sum of the members' buffers.
-        threads: Most threads of any stage.
+        occupancy: Least occupancy of any stage.
+        active_threads: Least number of active threads of any stage.
     """
-    return (
-        shared_bytes >= SEVERE_SHARED * target.shared_per_block_optin
-        or threads >= SEVERE_THREADS * target.max_threads_per_block
-    )
+    return shared_bytes > SEVERE_SHARED_BYTES or occupancy < SEVERE_OCCUPANCY or active_threads > SEVERE_THREADS
 
 
 def overlap_dims(bound: BoundPipeline, consumer: BoundStage, func: str, inside: frozenset[str]) -> frozenset[str]:
@@ -117,36 +116,64 @@ class NestedFusion:
         return sketch, params, at_block
 
     def _place(self, sketch: KernelSketch, params: Ints, func: str) -> tuple[KernelSketch, Ints] | None:
-        """Return a group with one member at the THREAD level of its consumer; None if it stays at BLOCK."""
+        """Return a group with one member at the THREAD level of a consumer; None if it stays at BLOCK."""
         without = KernelSketch(sketch.stages, tuple(s for s in sketch.locations if s.func != func), sketch.inlined)
         offered = ComputeLocations(self.featurizer).at_thread(without, func)
         if not offered:
             return None  # its readers are in several loop nests
-        location = offered[0].location(func)
-        assert location is not None
-        model = self.featurizer.model(sketch)
-        level = self._level(model, params, location.host, func)
-        if level is None:
+        places = [place for nested in offered if (place := nested.location(func)) is not None]
+        chosen = self._location(self.featurizer.model(sketch), params, func, places)
+        if chosen is None:
             return None
-        return offered[min(level, len(offered) - 1)], self._without_columns(sketch, params, func)
+        locations = tuple(chosen if s.func == func else s for s in sketch.locations)
+        nested = KernelSketch(sketch.stages, locations, sketch.inlined)
+        return nested, self._without_columns(sketch, params, func)
 
-    def _level(self, model: SketchFeaturizer, params: Ints, host: StageId, func: str) -> int | None:
-        """Return the number of the host's serial loops that enclose a member; None if threads of the host share it.
+    def _location(
+        self, model: SketchFeaturizer, params: Ints, func: str, offered: Sequence[ComputeLocation]
+    ) -> ComputeLocation | None:
+        """Return a member's location just outside of the outermost overlapping loop (`max_order_reuse`, section 4.3).
 
-        The member is computed just outside of the outermost overlapping loop (`max_order_reuse`). The host's loops are,
-        from the outside in, threads, reductions and serial loops.
+        The loops are those around the innermost location inside a block: threads, then reductions and serial loops of
+        each host, the outermost host first. An overlapping loop of any of these hosts, not only of the reader's, would
+        repeat the member's computation, and nested fusion must not add redundant computation.
+
+        Args:
+            model: The group.
+            params: ``int64[columns]``, its tile sizes.
+            func: The member.
+            offered: Its locations in the innermost host that computes all its readers, the outermost first.
+
+        Returns:
+            The location; None if neighbouring threads read overlapping regions.
         """
-        nest = model.geometry(params[None, :]).nest(host)
-        nested = {s.func for s in model.sketch.locations if s.level is Level.THREAD}
-        overlap = overlap_dims(self.bound, nest.stage, func, frozenset(model.sketch.inlined | nested))
-        if nest.level is not Level.THREAD:
-            threads = nest.threads[0]
-            if any(d in overlap and threads[k] > 1 for k, d in enumerate(nest.dims)):
-                return None
-        if any(d in overlap for d in nest.reductions):
-            return 0
-        serial = nest.serial[0]
-        return next((k for k, d in enumerate(nest.dims) if d in overlap and serial[k] > 1), len(nest.dims))
+        sketch, geometry = model.sketch, model.geometry(params[None, :])
+        nested = {s.func for s in sketch.locations if s.level is Level.THREAD}
+        inside = frozenset(sketch.inlined | nested)
+        for place in self._enclosing_places(sketch, offered[-1]):
+            nest = geometry.nest(place.host)
+            overlap = overlap_dims(self.bound, nest.stage, func, inside)
+            if nest.level is not Level.THREAD:
+                threads = nest.threads[0]
+                if any(d in overlap and threads[k] > 1 for k, d in enumerate(nest.dims)):
+                    return None
+            outside = ComputeLocation(func, Level.THREAD, place.host)
+            if place.in_terms and any(d in overlap for d in nest.reductions):
+                return outside
+            serial = nest.serial[0]
+            repeated = (k for k in range(place.enclosing) if nest.dims[k] in overlap and serial[k] > 1)
+            first = next(repeated, None)
+            if first is not None:
+                each_term = outside._replace(each_term=True)  # between reductions and serial loops
+                return each_term if first == 0 and each_term in offered else outside._replace(enclosing=first)
+        return offered[-1]
+
+    def _enclosing_places(self, sketch: KernelSketch, innermost: ComputeLocation) -> list[ComputeLocation]:
+        """Return a location and, for each host around it inside its thread, that host's, outermost first."""
+        places = [innermost]
+        while (host := sketch.location(places[-1].host.func)) is not None and host.level is Level.THREAD:
+            places.append(host)
+        return places[::-1]
 
     def _without_columns(self, sketch: KernelSketch, params: Ints, func: str) -> Ints:
         """Return tile sizes without those of one member."""

@@ -33,7 +33,9 @@ GLOBAL_LOAD_COST = 40.0
 SHARED_LOAD_COST = 1.0
 """Cost of a load from shared memory: that of Halide's scheduler for small footprints."""
 OCCUPANCY_THRESHOLD = 0.1
-"""Least occupancy of a stage, if some tiling has it."""
+"""Least occupancy of a stage, if some tiling has it (section 4.2)."""
+LEAST_THREADS = 16
+"""Least threads of a stage, if some tiling has them (`estimate_tile_benefit` in HalideAutoGPU)."""
 SIGNIFICANT_DIGITS = 5
 """Significant digits of costs."""
 AXES = 3
@@ -45,11 +47,13 @@ class Rules:
     """Limits below which a tiling is inefficient (lines 28 and 36), lowered so that a group's output has a tiling.
 
     Attributes:
+        stage_threads: Least number of threads of each stage.
         multiprocessors: Least number of active multiprocessors.
         occupancy: Least occupancy of each stage.
         whole_warps: Whether the number of threads must be a multiple of the warp size (final tiling pass only).
     """
 
+    stage_threads: int
     multiprocessors: int
     occupancy: float
     whole_warps: bool
@@ -57,12 +61,14 @@ class Rules:
 
 @dataclass(frozen=True)
 class PricedGroup:
-    """The valid tilings of a group, the cheapest first.
+    """The valid tilings of a group, the cheapest first, and of equally cheap ones the last of the enumeration.
 
     Attributes:
         params: ``int64[N, columns]``, see `autosched.featurize.sketch.sketch.columns`.
         costs: ``float64[N]``, ascending.
         threads: ``int64[N]``, most threads of any stage.
+        occupancy: ``float64[N]``, least occupancy of any stage.
+        active_threads: ``int64[N]``, least number of active threads of any stage.
         shared_bytes: ``int64[N]``, total size of the fused producers' buffers.
         rules: Rules that all tilings satisfy.
         considered: Number of tilings considered.
@@ -72,6 +78,8 @@ class PricedGroup:
     params: Ints
     costs: Floats
     threads: Ints
+    occupancy: Floats
+    active_threads: Ints
     shared_bytes: Ints
     rules: Rules
     considered: int
@@ -139,7 +147,8 @@ class GroupPricer:
         """As `price`, without its cache."""
         layout = columns(self.bound, sketch)
         grid = BlockGrid(self.bound, sketch, layout)
-        table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final)
+        itemsize = sum(d.bytes_ for d in self.bound.funcs[sketch.func].dtypes)
+        table = enumerate_tilings(grid.sizes.tolist(), self.target, powers=not final, itemsize=itemsize)
         params = np.ones((len(table), layout.count), np.int64)
         params[:, : table.shape[1]] = table
         tile, count = grid.blocks(params)
@@ -203,6 +212,7 @@ class GroupPricer:
         active_threads = np.full(n, t.max_threads_per_block, np.int64)
         active_sms = np.full(n, t.multiprocessors, np.int64)
         thread_count = np.ones(n, np.int64)
+        least_threads = np.full(n, t.max_threads_per_block, np.int64)
         block = np.ones((n, AXES), np.int64)
         too_deep = np.zeros(n, bool)
         for nest in nests:
@@ -219,6 +229,7 @@ class GroupPricer:
             active_threads = np.minimum(active_threads, estimate.active_threads)
             active_sms = np.minimum(active_sms, estimate.active_multiprocessors)
             thread_count = np.maximum(thread_count, threads)
+            least_threads = np.minimum(least_threads, threads)
         valid = np.ones(n, bool)
         pruned: list[tuple[str, int]] = []
 
@@ -232,7 +243,8 @@ class GroupPricer:
         keep("more blocks than a grid can have", blocks <= t.max_grid[0])
         whole = thread_count % t.warp_size == 0
         if rules is None:
-            rules = self._rules(valid, active_sms, occupancy, whole, final)
+            rules = self._rules(valid, least_threads, active_sms, occupancy, whole, final)
+        keep("fewer threads of a stage than half a warp", least_threads >= rules.stage_threads)
         keep("fewer active multiprocessors than there are", active_sms >= rules.multiprocessors)
         keep("too low an occupancy", occupancy >= rules.occupancy)
         if rules.whole_warps:
@@ -241,19 +253,24 @@ class GroupPricer:
             memory = memory / np.maximum(occupancy * active_threads, 1e-9)
         costs = _rounded(blocks * (arithmetic + memory))  # line 39
         order = np.flatnonzero(valid)
-        order = order[np.argsort(costs[order], kind="stable")]
+        order = order[np.lexsort((-order, costs[order]))]  # `find_best_tile_config` takes the last of equal costs
         return PricedGroup(
-            params[order], costs[order], thread_count[order], footprint[order], rules, n, tuple(pruned)
+            params[order], costs[order], thread_count[order], occupancy[order], active_threads[order],
+            footprint[order], rules, n, tuple(pruned),
         )  # fmt: skip
 
-    def _rules(self, valid: Bools, active_sms: Ints, occupancy: Floats, whole: Bools, final: bool) -> Rules:
-        """Return the paper's rules, each lowered until some tiling satisfies all of them."""
+    def _rules(
+        self, valid: Bools, threads: Ints, active_sms: Ints, occupancy: Floats, whole: Bools, final: bool
+    ) -> Rules:
+        """Return the rules of section 4.2, each lowered until some tiling satisfies all of them."""
         if not valid.any():
-            return Rules(self.target.multiprocessors, OCCUPANCY_THRESHOLD, final)
+            return Rules(LEAST_THREADS, self.target.multiprocessors, OCCUPANCY_THRESHOLD, final)
+        lanes = int(min(threads[valid].max(), LEAST_THREADS))
+        valid = valid & (threads >= lanes)
         sms = int(min(active_sms[valid].max(), self.target.multiprocessors))
         valid = valid & (active_sms >= sms)
         least = float(min(occupancy[valid].max(), OCCUPANCY_THRESHOLD))
-        return Rules(sms, least, final and bool((valid & (occupancy >= least) & whole).any()))
+        return Rules(lanes, sms, least, final and bool((valid & (occupancy >= least) & whole).any()))
 
 
 def _fill_axes(block: Ints, threads: Ints) -> Bools:

@@ -17,8 +17,9 @@ from autosched.schedule.types import StageId
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-TRANSACTION_BYTES = 32
-"""Bytes of one transaction of global memory: the limit of coalescing."""
+COALESCED_BYTES = 64
+"""Limit of the benefit from consecutive loads (section 4.2: "capped by the maximum transfers that can be issued per
+global transaction"); the number is that of `analyze_group` in HalideAutoGPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,12 @@ class GroupRead:
     stride: float
 
     def consecutive(self, lanes: Ints) -> Floats:
-        """Return the number of these loads per transaction, ``float64[N]``, at least 1.
+        """Return the number of these loads per transaction, ``float64[N]``, at least 1 (Listing 1, line 4).
 
         Args:
             lanes: ``int64[N]``, neighbouring threads.
         """
-        most = max(TRANSACTION_BYTES / self.itemsize, 1.0)
+        most = max(COALESCED_BYTES / self.itemsize, 1.0)
         if self.stride == 0:
             return np.full(len(lanes), most)
         return np.maximum(np.minimum(lanes, most / max(self.stride, 1.0)), 1.0)

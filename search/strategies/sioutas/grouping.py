@@ -28,7 +28,10 @@ class Grouper:
     considered: Counter[str]
 
     def run(self) -> None:
-        """Merge the pair of groups that saves most, until no merge lowers the sum of costs."""
+        """Merge the pair of groups that saves most, until no merge lowers the sum of costs.
+
+        A Func that several groups read stays apart: Halide's algorithm computes each Func in one place (section 4.2).
+        """
         movable = [f.name for f in self.partition.bound.funcs.values() if can_be_member(f)]
         while not self.deadline.passed():
             best, target, most = "", None, 0.0
@@ -37,7 +40,7 @@ class Grouper:
                 if name in self.partition.home or name in self.partition.inlined or len(readers) != 1:
                     continue
                 saving = self._saving(name, readers[0])
-                if saving > most:
+                if saving >= most and saving > 0:  # of equal ones the last, as in HalideAutoGPU
                     best, target, most = name, readers[0], saving
             if target is None:
                 return

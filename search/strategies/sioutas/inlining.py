@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundFunc
-from autosched.featurize.sketch.sketch import KernelSketch
-from autosched.schedule.tilings import call_chain, inlined_calls
-from autosched.schedule.types import StageId
+from autosched.schedule.tilings import call_chain, inlined_calls, loop_sizes
 from autosched.search.strategies.compute_root import inlined_funcs
 from autosched.search.strategies.sioutas.deadline import Deadline
-from autosched.search.strategies.sioutas.group_cost import GroupPricer
+from autosched.search.strategies.sioutas.group_cost import GLOBAL_LOAD_COST, GroupPricer
 from autosched.search.strategies.sioutas.partition import Roots, kernel_sources, root_kernel_stages
 
 MOST_INLINED_LOADS = 400
@@ -64,6 +62,7 @@ class Inliner:
         return frozenset(self._inlined)
 
     def _may_inline(self, func: BoundFunc) -> bool:
+        """Whether a Func can be inlined: updates, outputs and Funcs without a value or a reader cannot."""
         return (
             func.name not in self._inlined
             and func.is_pure
@@ -76,22 +75,35 @@ class Inliner:
         return [roots for roots, sources in self._kernels.items() if name in sources]
 
     def _saving(self, func: BoundFunc) -> float:
-        """Return the reduction of the costs of a Func and all its readers if it is inlined."""
+        """Return the reduction of the costs of a Func and all its readers if it is inlined.
+
+        Minus infinity refuses a Func whose readers would have more than `MOST_INLINED_LOADS` loads.
+        """
         self.considered["inline"] += 1
         readers = self._readers(func.name)
         inlined = self._inlined | {func.name}
         for roots in readers:
             if call_chain(self.pricer.bound, roots, inlined) > MOST_INLINED_LOADS:
                 return -math.inf
-        before = self._cost([*readers, *root_kernel_stages(func)], self._inlined)
-        after = self._cost(readers, inlined)
-        return before - after if math.isfinite(before) and math.isfinite(after) else -math.inf
+        return self._cost([*readers, *root_kernel_stages(func)], self._inlined) - self._cost(readers, inlined)
 
     def _cost(self, kernels: Iterable[Roots], inlined: set[str]) -> float:
-        return sum(self.pricer.price(self._sketch(roots, inlined)).cost for roots in kernels)
+        """Return the sum of kernels' costs before tiling: operations and global loads, without occupancy.
 
-    def _sketch(self, roots: tuple[StageId, ...], inlined: set[str]) -> KernelSketch:
-        return KernelSketch(roots, (), frozenset(inlined_calls(self.pricer.bound, roots, inlined)))
+        Section 4.1 has Halide's greedy algorithm, which inlines into tiles of one point (`evaluate_choice`).
+        """
+        return sum(self._cost_of(roots, inlined) for roots in kernels)
+
+    def _cost_of(self, roots: Roots, inlined: set[str]) -> float:
+        bound, func = self.pricer.bound, self.pricer.bound.funcs[roots[0].func]
+        calls = frozenset(inlined_calls(bound, roots, inlined))
+        cost = 0.0
+        for id_ in roots:
+            work = self.pricer.work.of(id_, None, calls)
+            loads = sum(read.count for read in work.reads)
+            evaluations = math.prod(loop_sizes(func, bound.stage(*id_), func.extents).values())
+            cost += evaluations * (work.arithmetic + GLOBAL_LOAD_COST * loads)
+        return cost
 
     def _inline(self, name: str) -> set[Roots]:
         """Inline a Func; return the affected kernels, its own included."""

@@ -29,17 +29,28 @@ class GroupOccupancy:
     active_multiprocessors: Ints
 
 
-def registers_per_thread(target: Target) -> int:
-    """Return the assumed registers of a thread: min(MAX_REGS_PER_THREAD, TOTAL_REGS_PER_SM / N_threads).
+MOST_REGISTERS = 64
+"""Assumed registers of a thread in a block of up to 1024: the paper's example (section 3), and the limit of
+`estimate_occupancy` in HalideAutoGPU."""
 
-    N_threads is taken as the threads of a full multiprocessor. This gives the 64 registers of the paper's example
-    (65536 registers, 1024 threads).
+
+def registers_per_thread(target: Target, threads: Ints) -> Ints:
+    """Return the assumed registers of a thread: min(MAX_REGS_PER_THREAD, TOTAL_REGS_PER_SM / N_threads), at most 64.
+
+    No compiler has seen the kernel, so the number is the most that a block of N_threads can have (section 4.2).
+
+    Args:
+        target: Device limits.
+        threads: ``int64[N]``, threads of a block.
     """
-    return min(target.max_registers_per_thread, target.registers_per_sm // target.max_threads_per_sm)
+    most = min(target.max_registers_per_thread, MOST_REGISTERS)
+    return np.clip(target.registers_per_sm // np.maximum(threads, 1), 1, most)
 
 
 def estimate_occupancy(target: Target, threads: Ints, shared_bytes: Ints, blocks: Ints) -> GroupOccupancy:
-    """Return the occupancy of the device by a stage, as NVIDIA's occupancy calculator computes it.
+    """Return the occupancy of the device by a stage, as NVIDIA's occupancy calculator computes it (section 4.2).
+
+    Registers limit it as threads, shared memory and blocks do.
 
     Args:
         target: Device limits.
@@ -48,8 +59,7 @@ def estimate_occupancy(target: Target, threads: Ints, shared_bytes: Ints, blocks
         blocks: ``int64[N]``, blocks of the grid.
     """
     warps = -(-threads // target.warp_size)
-    registers = np.full(len(threads), registers_per_thread(target), np.int64)
-    resident = resident_blocks(target, warps, shared_bytes, registers)
+    resident = resident_blocks(target, warps, shared_bytes, registers_per_thread(target, threads))
     active_warps = np.minimum(resident * warps, target.max_warps_per_sm)
     return GroupOccupancy(
         active_warps / target.max_warps_per_sm,

@@ -63,11 +63,13 @@ class Sioutas:
         deadline = Deadline(None if seconds is None else started + seconds)
         run = _Run(bound, target, self.mode, deadline)
         schedule = run.schedule()
-        predicted = run.predicted(cost or analytical_model(target))
+        model = cost or analytical_model(target)
+        predicted = run.predicted(model)
         elapsed = time.perf_counter() - started
         return SearchResult(
-            (RankedSchedule(schedule, predicted),), run.counts, elapsed, deadline.cut_short, "; ".join(run.notes)
-        )
+            (RankedSchedule(schedule, predicted),), run.counts, elapsed, deadline.cut_short, "; ".join(run.notes),
+            model=model.name,
+        )  # fmt: skip
 
     def schedule(self, bound: BoundPipeline, target: Target, *, seconds: float | None = None) -> Schedule:
         """Return the schedule without a predicted time.
@@ -152,11 +154,11 @@ class _Run:
         sketch = partition.sketch(group)
         rows = self._tilings(sketch, partition.sketch(group, ()))
         why = "no tiling fits the device"
-        for params, shared_bytes, threads in rows:
+        for params, severe in rows:
             kernel = build_kernel(self.featurizer.model(sketch), params)
             illegal = kernel_violations(self.bound, kernel, self.target)
             if not illegal:
-                if self.mode == "nested" and sketch.locations and is_severe(self.target, shared_bytes, threads):
+                if self.mode == "nested" and sketch.locations and severe:
                     return self._nested(sketch, params)
                 return kernel, (sketch, params)
             why = illegal[0]
@@ -171,19 +173,20 @@ class _Run:
         baseline_kernel = next(k for k in baseline if k.roots[0].tiling.stage == group[0])
         return baseline_kernel, None
 
-    def _tilings(self, sketch: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, int, int]]:
-        """Return the tilings of a group to try, cheapest first, each with its shared memory and threads."""
+    def _tilings(self, sketch: KernelSketch, alone: KernelSketch) -> Sequence[tuple[Ints, bool]]:
+        """Return the tilings of a group to try, cheapest first, and whether each one's resource use is severe."""
         rules = self.pricer.price(alone).rules if sketch.locations else None
         groups = [self.pricer.price(sketch, rules=rules)]
         if not self.deadline.passed():
             groups.insert(0, self.pricer.price(sketch, final=True))
-        rows: list[tuple[Ints, int, int]] = []
+        rows: list[tuple[Ints, bool]] = []
         for priced in groups:
             self.counts.considered["tile"] += priced.considered
             self.counts.kernels += len(priced.params)
             self.counts.pruned.update(dict(priced.pruned))
-            triples = zip(priced.params, priced.shared_bytes.tolist(), priced.threads.tolist(), strict=True)
-            rows += [t for _, t in zip(range(MOST_TRIED), triples, strict=False)]
+            for k in range(min(MOST_TRIED, len(priced.params))):
+                used = int(priced.shared_bytes[k]), float(priced.occupancy[k]), int(priced.active_threads[k])
+                rows.append((priced.params[k], is_severe(*used)))
         return rows
 
     def _nested(self, sketch: KernelSketch, params: Ints) -> tuple[Kernel, tuple[KernelSketch, Ints]]:

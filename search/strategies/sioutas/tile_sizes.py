@@ -12,8 +12,13 @@ from autosched.target import Target
 
 Ints = NDArray[np.int64]
 
+LONG, SHORT = 16, 8
+"""Dimensions with more points than these are tiled: long ones first, short ones where fewer than two are tiled. The
+innermost dimension has the short limit. Section 4.2 says "low iteration count", for instance below 64; the numbers are
+those of `dims_to_tile` in HalideAutoGPU, which also tiles an innermost dimension of 3 channels. That contradicts
+section 4.2 and is not done here."""
 LOW_EXTENT = 64
-"""A dimension with fewer points than this is not tiled."""
+"""Extent up to which a tile has no lower bound."""
 HIGH_EXTENT = 1024
 """Extent from which on the upper bound of a tile depends on the number of tiled dimensions."""
 MOST_TILED = 3
@@ -22,7 +27,10 @@ LEAST_TILE = 8
 """Lower bound of a tile in a dimension longer than `LOW_EXTENT`."""
 SHARE_ALONE, SHARE_OF_TWO, SHARE_OF_MORE, SHARE_OTHERWISE = 1, 32, 128, 2
 """Divisors of an extent that give the upper bound of a tile: for a long dimension if one, two or three dimensions are
-tiled, and for a dimension that is not long."""
+tiled, and for a dimension that is not long (section 4.2)."""
+TILE_BYTES_OF_TWO, TILE_BYTES_OF_MORE = 128, 64
+"""Bytes of the output's elements that bound a tile in each dimension if two, or three, are tiled: twice, and once, the
+limit of coalescing (`generate_tile_configs` in HalideAutoGPU)."""
 
 
 class Role(Enum):
@@ -36,20 +44,25 @@ class Role(Enum):
 def dim_roles(extents: Sequence[int]) -> tuple[Role, ...]:
     """Return the role of each dimension, outermost first.
 
-    Dimensions of at least 64 points are tiled, or the longest one if there is none. If there are more than three, the
-    shorter ones (among equal ones the outer) have blocks only.
+    Tiled are the innermost dimension and the longest others, three at most, if they are longer than `LONG`. Where this
+    leaves fewer than two, those longer than `SHORT` follow, and the longest one if there is none. With one tiled
+    dimension the others have blocks, otherwise one serial loop per thread.
 
     Args:
         extents: Points of each dimension, outermost first.
     """
     by_length = sorted(range(len(extents)), key=lambda k: (-extents[k], -k))
-    long = [k for k in by_length if extents[k] >= LOW_EXTENT] or by_length[:1]
-    tiled = set(long[:MOST_TILED])
-    return tuple(Role.THREADS if k in tiled else Role.BLOCKS if k in long else Role.SERIAL for k in range(len(extents)))
+    order = sorted(by_length, key=lambda k: k != len(extents) - 1)  # stable: the innermost dimension, then by length
+    tiled = [k for k in order if extents[k] > (SHORT if k == len(extents) - 1 else LONG)][:MOST_TILED]
+    if len(tiled) < 2:
+        tiled += [k for k in by_length if extents[k] > SHORT and k not in tiled][: MOST_TILED - len(tiled)]
+    threads = set(tiled or by_length[:1])
+    other = Role.BLOCKS if len(threads) == 1 else Role.SERIAL
+    return tuple(Role.THREADS if k in threads else other for k in range(len(extents)))
 
 
-def tile_bounds(extent: int, tiled: int) -> tuple[int, int]:
-    """Return T_min and T_max of a tiled dimension.
+def tile_bounds(extent: int, tiled: int, itemsize: int = 1) -> tuple[int, int]:
+    """Return T_min and T_max of a tiled dimension (section 4.2).
 
     The printed equation has two upper bounds, B / 128 and B / 32, for the same case. Here they apply to three and to
     two tiled dimensions, so that each multiprocessor has a block in both cases. The paper gives T_min in words only: 8
@@ -58,15 +71,19 @@ def tile_bounds(extent: int, tiled: int) -> tuple[int, int]:
     Args:
         extent: Points of the dimension, B_dim.
         tiled: Number of tiled dimensions, N_Tdims.
+        itemsize: Bytes of an element of the output.
     """
     share = SHARE_OTHERWISE
     if extent >= HIGH_EXTENT:
         share = SHARE_ALONE if tiled == 1 else SHARE_OF_TWO if tiled == 2 else SHARE_OF_MORE
     low = LEAST_TILE if extent > LOW_EXTENT else 1
-    return low, max(extent // share, low)
+    high = extent // share
+    if tiled > 1:
+        high = min(high, (TILE_BYTES_OF_TWO if tiled == 2 else TILE_BYTES_OF_MORE) // itemsize)
+    return low, max(high, low)
 
 
-def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int) -> Ints:
+def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int, itemsize: int = 1) -> Ints:
     """Return the tile sizes to try in one dimension, ``int64[sizes]``, ascending.
 
     Args:
@@ -74,8 +91,9 @@ def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int) -> Ints:
         tiled: Number of tiled dimensions.
         powers: Whether sizes are powers of two, as in grouping, or even numbers, as in the final tiling pass.
         most: Largest size that a block can have.
+        itemsize: Bytes of an element of the output.
     """
-    low, high = tile_bounds(extent, tiled)
+    low, high = tile_bounds(extent, tiled, itemsize)
     high = min(high, most)
     if powers:
         every = 2 ** np.arange(high.bit_length(), dtype=np.int64)
@@ -86,7 +104,7 @@ def tile_sizes(extent: int, tiled: int, *, powers: bool, most: int) -> Ints:
     return chosen
 
 
-def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool) -> Ints:
+def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool, itemsize: int = 1) -> Ints:
     """Return threads, then serial points, of each dimension of an output stage: ``int64[N, 2 * dims]``.
 
     Tiles with more threads than a block can have are dropped while the table is built, so that it stays small.
@@ -95,6 +113,7 @@ def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool) -
         extents: Points of each dimension, outermost first.
         target: Device limits.
         powers: See `tile_sizes`.
+        itemsize: Bytes of an element of the output.
     """
     roles = dim_roles(extents)
     tiled = roles.count(Role.THREADS)
@@ -102,7 +121,7 @@ def enumerate_tilings(extents: Sequence[int], target: Target, *, powers: bool) -
     for k, role in enumerate(roles):
         if role is not Role.THREADS:
             continue
-        sizes = tile_sizes(extents[k], tiled, powers=powers, most=max(target.max_block_dim))
+        sizes = tile_sizes(extents[k], tiled, powers=powers, most=max(target.max_block_dim), itemsize=itemsize)
         n = len(threads)
         threads = np.repeat(threads, len(sizes), axis=0)
         threads[:, k] = np.tile(sizes, n)

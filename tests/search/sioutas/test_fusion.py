@@ -7,6 +7,7 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, float32, sum
 from autosched.analysis.bind import bind
+from autosched.apps.registry import get_app
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
@@ -73,8 +74,45 @@ def test_overlap_of_a_product_s_loops() -> None:
     assert overlap_dims(bound, update, "left", NONE) == {"j"}
 
 
-def test_use_of_a_quarter_of_shared_memory_or_half_of_the_threads_is_severe() -> None:
-    quarter = H200.shared_per_block_optin // 4
-    assert is_severe(H200, quarter, 32)
-    assert not is_severe(H200, quarter - 4, 511)
-    assert is_severe(H200, 0, 512)
+@pytest.mark.parametrize(
+    ("shared", "occupancy", "active", "expected"),
+    [
+        (32 * 1024, 0.3, 900, False),
+        (32 * 1024 + 4, 0.3, 900, True),
+        (0, 0.29, 64, True),  # low occupancy
+        (0, 1.0, 901, True),
+    ],
+)
+def test_severe_resource_use(shared: int, occupancy: float, active: int, expected: bool) -> None:
+    assert is_severe(shared, occupancy, active) is expected
+
+
+def depthwise_separable(channels_in_threads: bool) -> tuple[KernelSketch, np.ndarray]:
+    """Return the group of a depthwise-separable layer; threads along columns, channels in threads or serial."""
+    out = StageId("output")
+    group = KernelSketch(
+        (out,),
+        (ComputeLocation("depthwise", Level.BLOCK, out), ComputeLocation("pointwise", Level.BLOCK, out)),
+        frozenset({"input_constant"}),
+    )
+    lanes, points = ([1, 1, 4, 16], [1, 1, 1, 1]) if channels_in_threads else ([1, 1, 16, 1], [1, 1, 1, 16])
+    depthwise, pointwise = [1, 1, 4, 16], lanes
+    return group, np.array([*lanes, *points, *depthwise, *pointwise])
+
+
+@pytest.mark.parametrize("channels_in_threads", [False, True])
+def test_loops_around_a_nested_consumer_do_not_repeat_its_producer(channels_in_threads: bool) -> None:
+    """``pointwise`` moves into the channels of ``output``, all of which need the same points of ``depthwise``."""
+    app = get_app("depthwise_separable_conv")
+    bound = bind(app.build(), app.shapes({}))
+    group, params = depthwise_separable(channels_in_threads)
+    featurizer = Featurizer(bound, H200)
+    nested, fewer, _ = NestedFusion(featurizer, H200).run(group, params)
+    places = {s.func: s for s in nested.locations}
+    assert places["pointwise"] == ComputeLocation("pointwise", Level.THREAD, StageId("output"), 4)
+    if channels_in_threads:  # neighbouring threads share it
+        assert places["depthwise"].level is Level.BLOCK
+    else:  # one thread has all channels
+        assert places["depthwise"].level is Level.THREAD
+        assert (places["depthwise"].host, places["depthwise"].enclosing) == (StageId("output"), 3)
+    assert kernel_violations(bound, build_kernel(featurizer.model(nested), fewer), H200) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,11 @@ from autosched.search.strategies.sioutas.occupancy import estimate_occupancy, re
 from autosched.target import get_target
 
 
-def test_registers_are_those_of_a_full_multiprocessor() -> None:
-    assert registers_per_thread(get_target("rtx-2080-ti")) == 64  # 65536 / 1024, as in the paper's example
-    assert registers_per_thread(get_target("v100")) == 32  # 65536 / 2048
+def test_registers_are_the_most_that_a_block_can_have_up_to_64() -> None:
+    threads = np.array([32, 512, 1024])
+    assert registers_per_thread(get_target("rtx-2080-ti"), threads).tolist() == [64, 64, 64]  # the example of section 3
+    few = replace(get_target("v100"), name="few", registers_per_sm=32768)
+    assert registers_per_thread(few, threads).tolist() == [64, 64, 32]
 
 
 @pytest.mark.parametrize(
@@ -22,7 +26,8 @@ def test_registers_are_those_of_a_full_multiprocessor() -> None:
         ("rtx-2080-ti", 32, 0, 16 / 32, 512),  # at most 16 blocks
         ("rtx-2080-ti", 96, 40 * 1024, 3 / 32, 96),  # 64 KiB hold one block
         ("rtx-2080-ti", 34, 0, 1.0, 16 * 34),  # 2 warps, the second one nearly empty
-        ("v100", 256, 20 * 1024, 32 / 64, 1024),  # 96 KiB hold four blocks
+        ("v100", 256, 33 * 1024, 16 / 64, 512),  # 96 KiB hold two blocks
+        ("v100", 256, 0, 32 / 64, 1024),  # 64 registers: four blocks
     ],
 )
 def test_occupancy(target: str, threads: int, shared: int, occupancy: float, active: int) -> None:

@@ -84,7 +84,7 @@ def test_every_unusual_pipeline_gets_a_legal_schedule(name: str, mode: Mode) -> 
 
 @pytest.mark.parametrize("name", CORNER_CASES)
 def test_schedules_agree_with_the_interpreter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "SEVERE_SHARED", 0.0)  # nested fusion in every group
+    monkeypatch.setattr(fusion, "SEVERE_SHARED_BYTES", -1)  # nested fusion in every group
     case = CORNER_CASES[name]()
     bound = case.bound()
     assert_computes(Sioutas().search(bound, H200).best, bound, case.inputs(), dict(case.params))
@@ -93,7 +93,7 @@ def test_schedules_agree_with_the_interpreter(name: str, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", VALUE_APPS)
 def test_schedules_of_apps_agree_with_the_interpreter(name: str, mode: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "SEVERE_SHARED", 0.0)
+    monkeypatch.setattr(fusion, "SEVERE_SHARED_BYTES", -1)
     app = get_app(name)
     bound = bind(app.build(), app.shapes(app.small_sizes))
     schedule = Sioutas(mode).search(bound, H200).best
@@ -102,7 +102,7 @@ def test_schedules_of_apps_agree_with_the_interpreter(name: str, mode: Mode, mon
 
 
 def test_the_modes_differ_as_the_paper_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fusion, "SEVERE_SHARED", 0.0)
+    monkeypatch.setattr(fusion, "SEVERE_SHARED_BYTES", -1)
     bound = bind(figure_4(), {"E": (200, 300)})
     found = {mode: Sioutas(mode).search(bound, H200).best for mode in MODES}
     assert levels(found["none"]) == []

@@ -17,37 +17,38 @@ T, S, B = Role.THREADS, Role.SERIAL, Role.BLOCKS
     [
         ((1536, 2560), (T, T)),
         ((3, 1536, 2560), (S, T, T)),
-        ((1536, 2560, 3), (T, T, S)),
-        ((63, 64), (S, T)),
-        ((30, 50, 3), (S, T, S)),  # all short: the longest is tiled
-        ((5, 5), (S, T)),  # of equal ones the innermost
-        ((64, 64, 64, 64), (B, T, T, T)),  # of equal ones the outermost has no threads
-        ((128, 64, 100, 200), (T, B, T, T)),
+        ((1536, 2560, 3), (T, T, S)),  # a short innermost dimension is not tiled
+        ((4, 112, 112, 16), (S, T, T, T)),  # the innermost dimension from 9 points on
+        ((17, 16, 100), (T, S, T)),  # others from 17 points on
+        ((12, 100), (T, T)),  # fewer than two otherwise: from 9 points on
+        ((3, 100), (B, T)),  # beside one tiled dimension there are blocks only
+        ((5, 5), (B, T)),  # all short: the longest, of equal ones the innermost
+        ((64, 64, 64, 64), (S, T, T, T)),  # three at most, of equal ones the inner
+        ((128, 64, 100, 200), (T, S, T, T)),
         ((), ()),
     ],
 )
-def test_short_dimensions_are_serial_and_three_at_most_have_threads(
-    extents: tuple[int, ...], expected: tuple[Role, ...]
-) -> None:
+def test_three_dimensions_at_most_have_threads(extents: tuple[int, ...], expected: tuple[Role, ...]) -> None:
     assert dim_roles(extents) == expected
 
 
 @pytest.mark.parametrize(
-    ("extent", "tiled", "expected"),
+    ("extent", "tiled", "itemsize", "expected"),
     [
-        (4096, 1, (8, 4096)),
-        (1536, 2, (8, 48)),  # 1536 / 32
-        (2560, 2, (8, 80)),
-        (2560, 3, (8, 20)),  # 2560 / 128
-        (1024, 3, (8, 8)),
-        (1023, 3, (8, 511)),  # B / 2 below 1024
-        (65, 2, (8, 32)),
-        (64, 2, (1, 32)),  # no lower bound up to 64
-        (1, 1, (1, 1)),
+        (4096, 1, 4, (8, 4096)),
+        (1536, 2, 1, (8, 48)),  # 1536 / 32
+        (1536, 2, 4, (8, 32)),  # 128 bytes
+        (2560, 3, 1, (8, 20)),  # 2560 / 128
+        (2560, 3, 4, (8, 16)),  # 64 bytes
+        (1024, 3, 4, (8, 8)),
+        (1023, 3, 1, (8, 64)),  # B / 2 below 1024
+        (65, 2, 1, (8, 32)),
+        (64, 2, 1, (1, 32)),  # no lower bound up to 64
+        (1, 1, 4, (1, 1)),
     ],
 )
-def test_bounds(extent: int, tiled: int, expected: tuple[int, int]) -> None:
-    assert tile_bounds(extent, tiled) == expected
+def test_bounds(extent: int, tiled: int, itemsize: int, expected: tuple[int, int]) -> None:
+    assert tile_bounds(extent, tiled, itemsize) == expected
 
 
 def test_tile_sizes_of_grouping_and_of_the_final_pass() -> None:
@@ -60,13 +61,13 @@ def test_tile_sizes_of_grouping_and_of_the_final_pass() -> None:
 
 
 def test_rows_hold_threads_then_serial_points() -> None:
-    table = enumerate_tilings((3, 100), get_target("h200"), powers=True)
-    assert table.tolist() == [[1, 8, 3, 1], [1, 16, 3, 1], [1, 32, 3, 1]]
+    table = enumerate_tilings((66, 100, 3), get_target("h200"), powers=True, itemsize=8)
+    assert table.tolist() == [[a, b, 1, 1, 1, 3] for a in (8, 16) for b in (8, 16)]
 
 
 @pytest.mark.parametrize("extents", [(200, 100), (90, 300, 70)])
 def test_the_table_is_every_combination_that_a_block_can_have(extents: tuple[int, ...]) -> None:
-    choices = [range(8, n // 2 + 1, 2) for n in extents]
+    choices = [range(8, min(n // 2, 128 if len(extents) == 2 else 64) + 1, 2) for n in extents]
     expected = {row for row in itertools.product(*choices) if _product(row) <= 1024}
     table = enumerate_tilings(extents, get_target("h200"), powers=False)
     assert {tuple(row[: len(extents)]) for row in table.tolist()} == expected
