@@ -129,7 +129,8 @@ def autotune(
         database: SQLite file of the results, beside which schedule, weights and state are stored. When left out, a
             directory in the user's cache for this pipeline, shapes and target, whose earlier run is resumed.
         resume: Resume the run of existing files.
-        weights: File of initial weights, or ``random``; the package's weights when left out.
+        weights: File of initial weights, or ``random``, new ones that start from the analytical times; the package's
+            weights when left out.
         measure: As for `schedule`.
         seed: Random seed.
         keep: Store the schedule in the user's schedule cache, which `schedule` reads.

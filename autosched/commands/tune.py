@@ -42,7 +42,9 @@ ITERATIONS = 20
     help="Where results go; schedule, weights and state lie beside it. By default a place in the user's cache.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Go on with the run whose files lie beside the database.")
-@click.option("--weights", metavar="FILE", help="Initial weights, or `random`; by default the shipped ones.")
+@click.option(
+    "--weights", metavar="FILE", help="Initial weights, or `random`: analytical times; by default the shipped ones."
+)
 @click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")

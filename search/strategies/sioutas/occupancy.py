@@ -44,7 +44,8 @@ def registers_per_thread(target: Target, threads: Ints) -> Ints:
         threads: ``int64[N]``, threads of a block.
     """
     most = min(target.max_registers_per_thread, MOST_REGISTERS)
-    return np.clip(target.registers_per_sm // np.maximum(threads, 1), 1, most)
+    registers: Ints = np.clip(target.registers_per_sm // np.maximum(threads, 1), 1, most)
+    return registers
 
 
 def estimate_occupancy(target: Target, threads: Ints, shared_bytes: Ints, blocks: Ints) -> GroupOccupancy:
