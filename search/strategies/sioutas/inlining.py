@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundFunc
-from autosched.schedule.tilings import call_chain, inlined_calls, loop_sizes
+from autosched.schedule.policy import unrolls_reduction
+from autosched.schedule.tilings import MAX_UNROLLED_LOADS, call_chain, inlined_calls, loop_sizes
 from autosched.search.strategies.compute_root import inlined_funcs
 from autosched.search.strategies.sioutas.deadline import Deadline
 from autosched.search.strategies.sioutas.group_cost import GLOBAL_LOAD_COST, GroupPricer
@@ -77,7 +78,8 @@ class Inliner:
     def _saving(self, func: BoundFunc) -> float:
         """Return the reduction of the costs of a Func and all its readers if it is inlined.
 
-        Minus infinity refuses a Func whose readers would have more than `MOST_INLINED_LOADS` loads.
+        Minus infinity refuses a Func whose readers would have more than `MOST_INLINED_LOADS` loads in a stage, or more
+        than `MAX_UNROLLED_LOADS` with their reductions unrolled, which no kernel may have.
         """
         self.considered["inline"] += 1
         readers = self._readers(func.name)
@@ -85,7 +87,16 @@ class Inliner:
         for roots in readers:
             if call_chain(self.pricer.bound, roots, inlined) > MOST_INLINED_LOADS:
                 return -math.inf
+            if self._unrolled_loads(roots, inlined) > MAX_UNROLLED_LOADS:
+                return -math.inf
         return self._cost([*readers, *root_kernel_stages(func)], self._inlined) - self._cost(readers, inlined)
+
+    def _unrolled_loads(self, roots: Roots, inlined: set[str]) -> int:
+        loads = 0
+        for id_ in roots:
+            terms = math.prod(loop.extent for loop in self.pricer.bound.stage(*id_).reductions)
+            loads += call_chain(self.pricer.bound, [id_], inlined) * (terms if unrolls_reduction(1, terms) else 1)
+        return loads
 
     def _cost(self, kernels: Iterable[Roots], inlined: set[str]) -> float:
         """Return the sum of kernels' costs before tiling: operations and global loads, without occupancy.

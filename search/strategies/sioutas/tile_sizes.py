@@ -45,8 +45,8 @@ def dim_roles(extents: Sequence[int]) -> tuple[Role, ...]:
     """Return the role of each dimension, outermost first.
 
     Tiled are the innermost dimension and the longest others, three at most, if they are longer than `LONG`. Where this
-    leaves fewer than two, those longer than `SHORT` follow, and the longest one if there is none. With one tiled
-    dimension the others have blocks, otherwise one serial loop per thread.
+    leaves fewer than two, those longer than `SHORT` follow, and the longest one if there is none. Others have blocks
+    if they are longer than `LONG` or one dimension alone is tiled, otherwise one serial loop per thread.
 
     Args:
         extents: Points of each dimension, outermost first.
@@ -57,8 +57,11 @@ def dim_roles(extents: Sequence[int]) -> tuple[Role, ...]:
     if len(tiled) < 2:
         tiled += [k for k in by_length if extents[k] > SHORT and k not in tiled][: MOST_TILED - len(tiled)]
     threads = set(tiled or by_length[:1])
-    other = Role.BLOCKS if len(threads) == 1 else Role.SERIAL
-    return tuple(Role.THREADS if k in threads else other for k in range(len(extents)))
+    # A serial loop over a long dimension, as in HalideAutoGPU, would exceed the limit of unrolled loads.
+    blocks = {k for k, n in enumerate(extents) if n > LONG or len(threads) == 1}
+    return tuple(
+        Role.THREADS if k in threads else Role.BLOCKS if k in blocks else Role.SERIAL for k in range(len(extents))
+    )
 
 
 def tile_bounds(extent: int, tiled: int, itemsize: int = 1) -> tuple[int, int]:

@@ -189,6 +189,12 @@ def test_output_of_a_split_group_is_still_computed(monkeypatch: pytest.MonkeyPat
     assert violations(bound, found.best, H200) == []
 
 
+def test_inlining_leaves_unrolled_reductions_within_the_limit() -> None:
+    """A maximum of 23 terms reads a sum of 9 pixels, each of 10 loads if ``down_x`` is inlined."""
+    bound = random_pipeline(10).bind()
+    assert Sioutas().search(bound, get_target("cpu")).note == ""
+
+
 def test_resource_use_of_a_group_covers_every_block() -> None:
     """The block that needs most shared memory is neither at an end nor in the middle."""
     bound = random_pipeline(197).bind()

@@ -23,8 +23,9 @@ T, S, B = Role.THREADS, Role.SERIAL, Role.BLOCKS
         ((12, 100), (T, T)),  # fewer than two otherwise: from 9 points on
         ((3, 100), (B, T)),  # beside one tiled dimension there are blocks only
         ((5, 5), (B, T)),  # all short: the longest, of equal ones the innermost
-        ((64, 64, 64, 64), (S, T, T, T)),  # three at most, of equal ones the inner
-        ((128, 64, 100, 200), (T, S, T, T)),
+        ((64, 64, 64, 64), (B, T, T, T)),  # three at most, of equal ones the inner; a long one has blocks
+        ((128, 64, 100, 200), (T, B, T, T)),
+        ((16, 64, 100, 200), (S, T, T, T)),
         ((), ()),
     ],
 )
