@@ -188,6 +188,9 @@ def _op_text(v: Op) -> str:
     args = [value_text(a) for a in v.args]
     if v.name == "cast":
         return f"({_cast_text(args[0], v.args[0].dtype, v.dtype)})"
+    if v.name == "fptosi":  # by way of int, which converts in vectors
+        number = f"({local_type(v.dtype)}){args[0]}" if v.dtype.bits >= int32.bits else f"(int){args[0]}"
+        return f"({number})" if v.dtype.bits >= int32.bits else f"(({local_type(v.dtype)}){number})"
     if v.name == "select":
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if v.name == HIDDEN:

@@ -111,7 +111,11 @@ class BufferRead:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A typed operation. ``name`` is an operator of the language, ``cast``, ``select`` or a scalar function."""
+    """A typed operation.
+
+    ``name`` is an operator of the language, ``cast``, ``select``, a scalar function, or ``fptosi``: a conversion of a
+    number that the integer type holds after truncation, so that it needs no saturation.
+    """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(values=("args",))
 

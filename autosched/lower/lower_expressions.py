@@ -12,7 +12,8 @@ from autosched.analysis.bound_pipeline import BoundStage
 from autosched.analysis.expressions.expression_graph import DEEPEST_NESTING
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.comparisons import decide
-from autosched.lang.dtypes import bool_, float32, int64
+from autosched.analysis.value_ranges import value_ranges
+from autosched.lang.dtypes import DType, bool_, float32, int64, uint64
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Param, Select, Unary
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Value, VarRef
@@ -147,6 +148,9 @@ class ExpressionLowerer:
                 return self._from_index((yield from self._index(a, p)), e)
             case Cast(a=Cast(a=a, dtype=through)) if through == int64 and a.weak and a.dtype.kind == "i":
                 return self._from_index((yield from self._index(a, p)), e)
+            case Cast(a=a) if a.dtype.is_float and self._fits(a, e.dtype, p):
+                inner = yield self._before_truncation(a, p), p
+                return Op("fptosi", (inner,), e.dtype)
             case Cast(a=a):
                 inner = yield a, p
                 return inner if inner.dtype == e.dtype else Op("cast", (inner,), e.dtype)
@@ -169,6 +173,22 @@ class ExpressionLowerer:
                     args.append((yield a, p))
                 return Op(e.name, tuple(args), e.dtype)
         raise TypeError(f"cannot lower a {type(e).__name__}: bind() replaces these nodes, so lower a bound pipeline")
+
+    def _fits(self, number: Expr, target: DType, p: EvalPoint) -> bool:
+        """Whether an integer type holds a floating-point number, so that its conversion needs no saturation."""
+        if not target.is_int or target == uint64:
+            return False
+        return value_ranges(self.context.bound).of(p.stage, number).fits(target)
+
+    def _before_truncation(self, number: Expr, p: EvalPoint) -> Expr:
+        """Return a number without the rounding that its truncation implies."""
+        ranges = value_ranges(self.context.bound)
+        while isinstance(number, Call) and number.name in ("floor", "trunc"):
+            (inner,) = number.args
+            if number.name == "floor" and ranges.of(p.stage, inner).lo < 0:
+                break
+            number = inner
+        return number
 
     def _is_hoisted(self, value: Op) -> bool:
         """Whether an operation is hoisted out of a loop: a division or an elementary function."""

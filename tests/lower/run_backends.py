@@ -29,9 +29,11 @@ def random_inputs(bound: BoundPipeline, seed: int = 3) -> dict[str, np.ndarray[A
     }
 
 
-def assert_backends_agree(bound: BoundPipeline, program: Program, *, emulate: bool = True) -> None:
+def assert_backends_agree(
+    bound: BoundPipeline, program: Program, *, emulate: bool = True, inputs: Arrays | None = None
+) -> None:
     """Check the emulator's and the C backend's outputs against the interpreter's, bit for bit."""
-    inputs = random_inputs(bound)
+    inputs = random_inputs(bound) if inputs is None else inputs
     expected = interpret(bound.pipeline, inputs, {})
     for backend in (*([EmulatedExecutable(program)] if emulate else []), CpuExecutable(program)):
         outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}

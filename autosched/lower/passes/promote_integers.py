@@ -219,6 +219,10 @@ def _converted(self: _Promoter, v: Op) -> PromotedValue | None:
     return self.converted(self.as_int32(v.args[0]), v.dtype)
 
 
+def _truncated(self: _Promoter, v: Op) -> PromotedValue:
+    return PromotedValue(Op("fptosi", (self.in_own_type(v.args[0]),), int32), v.dtype.min_value, v.dtype.max_value)
+
+
 _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("add", "sub", "mul", "neg"), _arithmetic),
     **dict.fromkeys(("min", "max"), _extreme),
@@ -227,4 +231,5 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("and", "or", "xor"), _bitwise),
     "select": _select,
     "cast": _converted,
+    "fptosi": _truncated,
 }

@@ -147,7 +147,7 @@ def _applied(v: Op, args: list[Any]) -> Any:
     """Return the result of an operation, with the reference's semantics."""
     operand = v.args[0].dtype
     match v.name:
-        case "cast":
+        case "cast" | "fptosi":
             return conversion(operand, v.dtype)(args[0])
         case "select":
             return np.where(args[0], args[1], args[2])

@@ -128,7 +128,7 @@ def _is_small_int(d: DType) -> bool:
 
 def _cost(v: Op) -> Cost:
     operand = v.args[0].dtype
-    if v.name == "cast":
+    if v.name in ("cast", "fptosi"):
         return _cast(operand, v.dtype)
     if v.name == "neg":
         return FREE if v.dtype.is_float else _INTEGER  # a negation is an operand modifier

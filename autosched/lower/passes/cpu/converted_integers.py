@@ -88,7 +88,7 @@ def _depends_on_data(e: ix.Index, names: Collection[str]) -> bool:
 
 
 def _truncates(v: Value) -> bool:
-    return isinstance(v, Op) and v.name == "cast" and v.dtype in _WIDE and v.args[0].dtype.is_float
+    return isinstance(v, Op) and v.name in ("cast", "fptosi") and v.dtype in _WIDE and v.args[0].dtype.is_float
 
 
 def _values_in(s: Stmt) -> Iterator[Value]:
