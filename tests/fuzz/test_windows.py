@@ -36,14 +36,16 @@ def random_window(rng: Rng) -> tuple[BoundPipeline, list[WindowDoubling], bool]:
     kind = as_dtype(str(rng.choice(INTEGERS if exact else FLOATS)))
     sizes = {d: int(rng.integers(2, most)) for d, most in (("y", 9), ("x", 40)) if rng.random() < 0.7} or {"x": 7}
     firsts = {d: int(rng.integers(-n, 4)) for d, n in sizes.items()}
-    y, x, a, f, after = Var("y"), Var("x"), Input("a", kind, 2), Func("f"), Func("after")
+    narrower = [d for d in map(as_dtype, INTEGERS) if kind.is_int and d.bits < kind.bits]
+    source = narrower[int(rng.integers(len(narrower)))] if narrower and rng.random() < 0.6 else kind
+    y, x, a, f, after = Var("y"), Var("x"), Input("a", source, 2), Func("f"), Func("after")
     r = RDom("r", **{d: (firsts[d], firsts[d] + n) for d, n in sizes.items()})
     at = {"y": y, "x": x}
     for d in sizes:  # along the dimension or against it
         at[d] = at[d] + getattr(r, d) if rng.random() < 0.6 else at[d] + 2 - getattr(r, d)
     bordered = (a.clamped, a.mirrored, lambda: a.constant(1))[int(rng.integers(3))]()
     elements: list[Callable[[Expr], Expr]] = [lambda e: e, lambda e: cast(kind, e * 3), lambda e: select(e > 1, e, 1)]
-    element = elements[int(rng.integers(len(elements)))](bordered[at["y"], at["x"]])
+    element = elements[int(rng.integers(len(elements)))](cast(kind, bordered[at["y"], at["x"]]))
     f[y, x] = cast(kind, int(rng.integers(0, 3)))
     f[y, x] = cast(kind, OPERATORS[op](f[y, x], element))
     after[y, x] = f[y, x + 1]  # the window is not always the output
@@ -54,21 +56,30 @@ def random_window(rng: Rng) -> tuple[BoundPipeline, list[WindowDoubling], bool]:
     return bound, [loops[k] for k in rng.permutation(len(loops))], exact or op in ("min", "max")
 
 
+def with_extremes(array: np.ndarray[Any, Any], rng: Rng) -> np.ndarray[Any, Any]:
+    """Return integers half of which are the least or the greatest ones of their type."""
+    if array.dtype.kind not in "iu":
+        return array
+    limits = np.iinfo(array.dtype)
+    ends = np.array([limits.min, limits.max], array.dtype)[rng.integers(0, 2, array.shape)]
+    return np.where(rng.random(array.shape) < 0.5, ends, array)
+
+
 def check_window(seed: int) -> None:
     """Check the rewritten pipeline against the pipeline itself, and random schedules of it in all backends."""
     rng = np.random.default_rng(seed)
     bound, windows, same = random_window(rng)
     assert not window_error(bound, windows[0])
     windowed = double_windows(bound, windows[: int(rng.integers(1, len(windows) + 1))])
+    inputs = {name: with_extremes(array, rng) for name, array in random_inputs(bound).items()}
     if same:
-        inputs = random_inputs(bound)
         for name, values in interpret(bound.pipeline, inputs).items():
             np.testing.assert_array_equal(interpret(windowed.pipeline, inputs)[name], values)
     for target in TARGETS:
         schedule = sample_schedule(windowed, target, rng, varied=True)
         assert not violations(bound, schedule, target)
         assert from_json(to_json(bound, schedule), bound) == schedule
-        assert_backends_agree(windowed, lower(bound, schedule), emulate=target.kind == "cuda")
+        assert_backends_agree(windowed, lower(bound, schedule), emulate=target.kind == "cuda", inputs=inputs)
         if target.kind == "cuda" and have_nvrtc():
             ScheduledPipeline(bound, schedule, target).compile("cuda")
 
@@ -89,3 +100,8 @@ def test_windows_are_varied() -> None:
     drawn: list[tuple[Any, ...]] = [random_window(np.random.default_rng(seed)) for seed in range(200)]
     assert {len(windows) for _, windows, _ in drawn} == {1, 2} and {same for *_, same in drawn} == {True, False}
     assert {d.name for bound, *_ in drawn for d in bound.funcs["f"].dtypes} == {*INTEGERS, *FLOATS}
+    narrowed = 0
+    for bound, windows, _ in drawn[:60]:
+        types = {f.dtypes for f in double_windows(bound, windows[:1]).funcs.values()}
+        narrowed += any(0 < t.bits < d.bits for (t,) in types for d in bound.funcs["f"].dtypes)
+    assert narrowed > 15

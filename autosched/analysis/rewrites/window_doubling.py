@@ -13,14 +13,17 @@ floating-point sums, and an ordinary pipeline with more Funcs, made for the sche
 from __future__ import annotations
 
 import itertools
+import math
 import operator
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from autosched.analysis.access.accumulation import Accumulation
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, WindowDoubling
+from autosched.analysis.expressions.interval_arithmetic import ValueRange
+from autosched.analysis.expressions.truncation import evaluate_truncated, narrowest_type
 from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.rebuild import (
     Replacement,
@@ -30,10 +33,12 @@ from autosched.analysis.rewrites.rebuild import (
     with_replaced_reads,
 )
 from autosched.analysis.rewrites.rewrite import apply, build
+from autosched.analysis.value_ranges import value_ranges
 from autosched.errors import ScheduleError
-from autosched.lang.dtypes import int32
+from autosched.lang.dtypes import DType, int32
 from autosched.lang.expr import Binary, Const, Expr, Load, RVar, Var, children
 from autosched.lang.func import Definition, Func
+from autosched.lang.operators import to_strong_type
 from autosched.lang.rdom import substitute
 
 IDEMPOTENT = frozenset({"min", "max", "and", "or"})
@@ -98,16 +103,53 @@ class MovingDim(NamedTuple):
     step: int
 
 
-@lru_cache(maxsize=1024)
-def window_lengths(length: int, *, overlap: bool) -> tuple[int, ...]:
+class WindowTypes:
+    """Types of shorter windows: the narrowest ones that hold their values.
+
+    Args:
+        operators: Operator of each component.
+        elements: Range of the elements of each component.
+        dtypes: Type of each component of the whole window.
+    """
+
+    def __init__(self, operators: Sequence[str], elements: Sequence[ValueRange], dtypes: Sequence[DType]) -> None:
+        self._components = tuple(zip(operators, elements, dtypes, strict=True))
+        self._whole = sum(d.bits for d in dtypes)
+
+    def of(self, length: int) -> tuple[DType, ...]:
+        """Return the types of windows of a length."""
+        return tuple(narrowest_type(_window_range(op, r, length), d) for op, r, d in self._components)
+
+    def ratio(self, length: int) -> float:
+        """Return the bits of a window of a length over those of the whole one."""
+        return sum(d.bits for d in self.of(length)) / self._whole
+
+
+def _window_range(op: str, elements: ValueRange, length: int) -> ValueRange:
+    """Return the range of a window of integers."""
+    match op:
+        case "add":
+            return ValueRange(elements.lo * length, elements.hi * length)
+        case "min" | "max":
+            return elements
+        case "and" | "or" | "xor" if elements.lo >= 0:
+            return ValueRange(0, (1 << int(elements.hi).bit_length()) - 1)
+    return ValueRange(-math.inf, math.inf)
+
+
+def window_lengths(
+    length: int, *, overlap: bool, ratio: Callable[[int], float] = lambda length: 1.0
+) -> tuple[int, ...]:
     """Return the lengths of the shorter windows from which a window is combined, shortest first; each divides the next.
 
     Powers of `RADIX` if windows may overlap. If not, each length has the shorter ones that minimise its operands at a
-    point, and `STORE_COST` for each length; among equal ones, fewer lengths come first, then shorter ones.
+    point, and `STORE_COST` for each length; among equal ones, fewer lengths come first, then shorter ones. Half as
+    many bits to read cost a quarter less, and half as many to add and to store as well.
 
     Args:
         length: Elements of the window, at least 2.
         overlap: Whether the last windows may overlap.
+        ratio: Returns the bits of a window of a length over those of the whole one.
 
     Returns:
         At least one length from 4 elements on; none for shorter windows.
@@ -116,15 +158,25 @@ def window_lengths(length: int, *, overlap: bool) -> tuple[int, ...]:
         return ()
     if overlap:
         return tuple(n for n in itertools.accumulate(itertools.repeat(RADIX, 8), operator.mul) if n <= length)
-    chains = {1: (0, 1, (1,))}  # by length: its operands and stores, and the number of its shorter ones
+    chains = {1: (0.0, 1, (1,))}  # by length: its operands and stores, and the number of its shorter ones
     for shorter in range(1, length // 2 + 1):
-        cost, count, chain = chains.get(shorter, (0, 0, ()))
+        cost, count, chain = chains.get(shorter, (0.0, 0, ()))
         for factor in range(2, min(MOST_OPERANDS, length // shorter) + 1) if count else ():
             longer = factor * shorter
-            candidate = cost + factor + STORE_COST, count + 1, (*chain, longer)
+            stored = factor * _operand_cost(ratio(shorter), ratio(longer)) + STORE_COST * ratio(longer)
+            candidate = cost + stored, count + 1, (*chain, longer)
             chains[longer] = min(candidate, chains.get(longer, candidate))
     del chains[1]
-    return min((c + len(_covering(length, ch, overlap=False)), k, ch) for c, k, ch in chains.values())[2][1:]
+
+    def total(cost: float, chain: tuple[int, ...]) -> float:
+        return cost + sum(_operand_cost(ratio(n), 1.0) for n, _ in _covering(length, chain, overlap=False))
+
+    return min((total(c, ch), k, ch) for c, k, ch in chains.values())[2][1:]
+
+
+def _operand_cost(read: float, added: float) -> float:
+    """Return the cost of a window with a part of the bits that is added to a sum with a part of the bits."""
+    return (read + added) / 2
 
 
 def _covering(length: int, lengths: Sequence[int], *, overlap: bool) -> list[tuple[int, int]]:
@@ -221,17 +273,25 @@ class _WindowedFunc:
         self._windows: dict[int, Func] = {}
         """The Funcs of windows by length; without one for 1, elements are values of the update."""
         self._overlap = all(op in IDEMPOTENT for op in accumulated.operators)
-        self._lengths = window_lengths(self._length, overlap=self._overlap)
+        terms = value_ranges(bound).of_terms(stage)
+        assert terms is not None
+        self._types = WindowTypes(accumulated.operators, terms, func.dtypes)
+        self._lengths = window_lengths(self._length, overlap=self._overlap, ratio=self._types.ratio)
+        self._elements = tuple(
+            evaluate_truncated(v, d, partial(value_ranges(bound).of, stage)) if d != v.dtype else v
+            for v, d in zip(accumulated.values, self._types.of(1), strict=True)
+        )
+        """The values of the update in the narrowest types."""
 
     def build(self, taken: Collection[str]) -> Func:
         """Return the Func that combines windows; its other stages are unchanged."""
         names, f = {*taken}, self._func
-        if not all(isinstance(v, Load) for v in self._accumulated.values):  # computed once per element
+        if not all(isinstance(v, Load) for v in self._elements):  # computed once per element
             self._windows[1] = self._new_func(1, names, self._elements_at(0, alone=True))
         shorter = 1
         for n in self._lengths:
             parts = [self._window_at(shorter, f.vars, at, alone=True) for at in range(0, n, shorter)]
-            self._windows[n] = self._new_func(n, names, self._total(parts))
+            self._windows[n] = self._new_func(n, names, self._total(parts, self._types.of(n)))
             shorter = n
         new = Func(f.name)
         new.location, new._dtypes = f.location, f.dtypes
@@ -239,14 +299,14 @@ class _WindowedFunc:
         unchanged = [with_replaced_reads(d, {f: Replacement(new)}) for d in f.definitions]
         before, update = unchanged[: self._number], self._update(new)
         if len(before) == 1 and before[0].values and not update.rvars:  # a pure Func can be inlined
-            before, update = [], replace(update, values=self._total([before[0].values, self._whole(f.vars)]))
+            before, update = [], replace(update, values=self._total([before[0].values, self._whole(f.vars)], f.dtypes))
         new._definitions += [*before, update, *unchanged[self._number + 1 :]]
         return new
 
     def _new_func(self, length: int, names: set[str], values: Sequence[Expr]) -> Func:
         f = Func(fresh_name(f"{self._func.name}_w{length}", names))
         names.add(f.name)
-        f.location, f._dtypes = self._func.location, self._func.dtypes
+        f.location, f._dtypes = self._func.location, self._types.of(length)
         f._definitions.append(Definition(self._func.vars, tuple(values), (), self._definition.location))
         return f
 
@@ -254,7 +314,7 @@ class _WindowedFunc:
         """Return the values of the element ``shift`` after a point; ``alone`` with the other loops at 0."""
         table: dict[int, Expr] = {id(r): _integer(0) for r in self._definition.rvars if alone}
         table |= {id(r): _integer(self._step * shift) for r in self._definition.rvars if r.name == self._loop}
-        return tuple(substitute(v, table) for v in self._accumulated.values)
+        return tuple(substitute(v, table) for v in self._elements)
 
     def _window_at(self, length: int, point: Sequence[Expr], shift: int, *, alone: bool = False) -> tuple[Expr, ...]:
         """Return the values of a window that begins ``shift`` elements after a point."""
@@ -263,16 +323,18 @@ class _WindowedFunc:
         moved = list(point)
         if shift:
             moved[self._axis] = moved[self._axis] + shift
-        return tuple(Load(self._windows[length], tuple(moved), d, k) for k, d in enumerate(self._func.dtypes))
+        window = self._windows[length]
+        return tuple(Load(window, tuple(moved), d, k) for k, d in enumerate(window.dtypes))
 
-    def _total(self, parts: Sequence[tuple[Expr, ...]]) -> tuple[Expr, ...]:
-        """Return the combination of windows, from the first to the last."""
-        kinds = tuple(zip(self._accumulated.operators, self._func.dtypes, strict=True))
+    def _total(self, parts: Sequence[tuple[Expr, ...]], dtypes: Sequence[DType]) -> tuple[Expr, ...]:
+        """Return the combination of windows in some types, from the first to the last."""
+        kinds = tuple(zip(self._accumulated.operators, dtypes, strict=True))
+        wide = [tuple(to_strong_type(e, d) for e, d in zip(part, dtypes, strict=True)) for part in parts]
 
         def both(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
             return tuple(Binary(op, v, w, d) for (op, d), v, w in zip(kinds, a, b, strict=True))
 
-        return reduce(both, parts)
+        return reduce(both, wide)
 
     def _update(self, new: Func) -> Definition:
         """Return the update over the remaining loops that combines the windows of all elements."""
@@ -281,12 +343,14 @@ class _WindowedFunc:
             point[axis] = point[axis] + shift
         own = tuple(Load(new, self._func.vars, d, k) for k, d in enumerate(self._func.dtypes))
         rvars = tuple(r for r in self._definition.rvars if r.name != self._loop)
-        return Definition(self._func.vars, self._total([own, self._whole(point)]), rvars, self._definition.location)
+        return Definition(
+            self._func.vars, self._total([own, self._whole(point)], self._func.dtypes), rvars, self._definition.location
+        )
 
     def _whole(self, point: Sequence[Expr]) -> tuple[Expr, ...]:
         """Return the combination of windows that cover all elements."""
         parts = _covering(self._length, (1, *self._lengths), overlap=self._overlap)
-        return self._total([self._window_at(n, point, self._first + start) for n, start in parts])
+        return self._total([self._window_at(n, point, self._first + start) for n, start in parts], self._func.dtypes)
 
 
 def _integer(value: int) -> Const:
