@@ -63,6 +63,8 @@ class SearchSettings:
             (`autosched.search.rewrites.deinterleaving`).
         hoisting: Whether values that depend on one coordinate alone may be in a Func of that coordinate
             (`autosched.search.rewrites.invariant_hoisting`).
+        narrowing: Whether integers are computed and stored in the narrowest types that hold them
+            (`autosched.search.rewrites.integer_narrowing`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.
@@ -108,6 +110,7 @@ class SearchSettings:
     scans: bool = True
     deinterleaving: bool = True
     hoisting: bool = True
+    narrowing: bool = True
     horizontal_fusion: bool = False
     mainloops: bool = True
     per_reduction_step: bool = True
@@ -161,6 +164,7 @@ PAPER = SearchSettings(
     scans=False,
     deinterleaving=False,
     hoisting=False,
+    narrowing=False,
     mainloops=False,
     sliding_windows=False,
     baseline_tolerance=0.0,

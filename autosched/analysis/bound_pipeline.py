@@ -291,8 +291,20 @@ class InvariantHoisting:
     dim: str
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class IntegerNarrowing:
+    """Funcs in the narrowest integer types that hold their values (`autosched.analysis.rewrites.integer_narrowing`).
+
+    Attributes:
+        funcs: Their names after earlier rewrites.
+    """
+
+    funcs: tuple[str, ...]
+
+
 PipelineRewrites = tuple[
-    WindowDoubling | ScanBlocking | Deinterleaving | InvariantHoisting | RFactor | HorizontalFusion, ...
+    WindowDoubling | ScanBlocking | Deinterleaving | InvariantHoisting | IntegerNarrowing | RFactor | HorizontalFusion,
+    ...,
 ]
 """Rewrites of a pipeline that a schedule states, in the order of their application."""
 
@@ -350,6 +362,9 @@ class BoundPipeline:
         hoistings: The hoisted invariants (`autosched.analysis.rewrites.invariant_hoisting`), in the order of
             application.
         before_hoisting: The pipeline without hoisted invariants and all later rewrites.
+        narrowings: The narrowed integers (`autosched.analysis.rewrites.integer_narrowing`), in the order of their
+            application.
+        before_narrowing: The pipeline without narrowed integers and all later rewrites.
         rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
         before_rfactor: The pipeline without factored reductions and fused outputs.
         fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
@@ -380,6 +395,8 @@ class BoundPipeline:
     before_deinterleaving: BoundPipeline | None = field(repr=False, compare=False, default=None)
     hoistings: tuple[InvariantHoisting, ...] = ()
     before_hoisting: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    narrowings: tuple[IntegerNarrowing, ...] = ()
+    before_narrowing: BoundPipeline | None = field(repr=False, compare=False, default=None)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fusions: tuple[HorizontalFusion, ...] = ()
@@ -396,7 +413,13 @@ class BoundPipeline:
         """The user's pipeline, without its rewrites."""
         rewritten = self.rewritten
         before = rewritten.before_windows or rewritten.before_scans or rewritten.before_deinterleaving
-        return before or rewritten.before_hoisting or rewritten.before_rfactor or rewritten
+        return (
+            before
+            or rewritten.before_hoisting
+            or rewritten.before_narrowing
+            or rewritten.before_rfactor
+            or rewritten
+        )  # fmt: skip
 
     @property
     def rewritten(self) -> BoundPipeline:
@@ -410,7 +433,8 @@ class BoundPipeline:
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of `root_pipeline` that kernels compute."""
         return (
-            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.rfactors, *self.fusions
+            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.narrowings, *self.rfactors,
+            *self.fusions,
         )  # fmt: skip
 
     @cached_property

@@ -17,6 +17,7 @@ from autosched.analysis.bound_pipeline import (
     BoundPipeline,
     Deinterleaving,
     HorizontalFusion,
+    IntegerNarrowing,
     InvariantHoisting,
     PipelineRewrites,
     RFactor,
@@ -324,8 +325,8 @@ class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
     The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
-    are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``rfactors``, and horizontal
-    ``fusions``.
+    are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``narrowings``, ``rfactors``, and
+    horizontal ``fusions``.
     """
 
     pipeline_hash: str
@@ -336,6 +337,7 @@ class Schedule:
     scans: tuple[ScanBlocking, ...] = ()
     deinterleavings: tuple[Deinterleaving, ...] = ()
     hoistings: tuple[InvariantHoisting, ...] = ()
+    narrowings: tuple[IntegerNarrowing, ...] = ()
 
     def __repr__(self) -> str:
         count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
@@ -344,6 +346,7 @@ class Schedule:
         parts += [f"scan by blocks {s.func}.{s.stage}" for s in self.scans]
         parts += [f"deinterleaving {d.source} in {d.func}" for d in self.deinterleavings]
         parts += [f"hoisting of {h.dim} in {h.func}" for h in self.hoistings]
+        parts += [f"narrowing of {' + '.join(n.funcs)}" for n in self.narrowings]
         parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
         return f"<Schedule of {'; '.join(parts)}>"
@@ -360,13 +363,15 @@ class Schedule:
             bound.scans,
             bound.deinterleavings,
             bound.hoistings,
+            bound.narrowings,
         )
 
     @property
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of the pipeline, in the order of their application."""
         return (
-            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.rfactors, *self.fusions
+            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.narrowings, *self.rfactors,
+            *self.fusions,
         )  # fmt: skip
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.search.rewrites.deinterleaving import deinterleaving_rewrites
+from autosched.search.rewrites.integer_narrowing import narrowed
 from autosched.search.rewrites.invariant_hoisting import hoisting_rewrites
 from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.rewrites.scan_blocking import scan_rewrites
@@ -21,6 +22,8 @@ from autosched.target import Target
 def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettings) -> list[BoundPipeline]:
     """Return the rewrites of a pipeline to search: the pipeline itself first, then all that the settings allow.
 
+    With `narrowing`, the integers of each are narrowed.
+
     Args:
         bound: The pipeline; one that is rewritten already has no further rewrites.
         target: The device.
@@ -28,22 +31,28 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
     """
     if bound.rewrites or bound.lane_loops:
         return [bound]
-    rewrites = rfactor_rewrites(bound, target, atomics=settings.atomics) if settings.rfactor else [bound]
+    narrow = narrowed if settings.narrowing else _unchanged
+    base = narrow(bound)
+    rewrites = rfactor_rewrites(base, target, atomics=settings.atomics) if settings.rfactor else [base]
     if settings.warp_reductions:
         rewrites += warp_reduction_rewrites(rewrites, target)
     if settings.windows:
-        rewrites += window_rewrites(bound)
-    for blocked in scan_rewrites(bound, target) if settings.scans else ():
+        rewrites += map(narrow, window_rewrites(bound))
+    for blocked in map(narrow, scan_rewrites(bound, target)) if settings.scans else ():
         factored = rfactor_rewrites(blocked, target, atomics="none") if settings.rfactor else [blocked]
         rewrites += factored
         if settings.warp_reductions:
             rewrites += warp_reduction_rewrites(factored, target)
     if settings.deinterleaving:
-        rewrites += deinterleaving_rewrites(bound)
+        rewrites += map(narrow, deinterleaving_rewrites(bound))
     if settings.hoisting:
-        rewrites += hoisting_rewrites(bound)
-    fusions = _fusions(bound) if settings.horizontal_fusion and target.kind == "cuda" else ()
-    return [*rewrites, fuse_outputs(bound, fusions)] if fusions else rewrites
+        rewrites += map(narrow, hoisting_rewrites(bound))
+    fusions = _fusions(base) if settings.horizontal_fusion and target.kind == "cuda" else ()
+    return [*rewrites, fuse_outputs(base, fusions)] if fusions else rewrites
+
+
+def _unchanged(bound: BoundPipeline) -> BoundPipeline:
+    return bound
 
 
 def _fusions(bound: BoundPipeline) -> tuple[HorizontalFusion, ...]:

@@ -14,6 +14,7 @@ from autosched.analysis.bound_pipeline import (
     BoundPipeline,
     Deinterleaving,
     HorizontalFusion,
+    IntegerNarrowing,
     InvariantHoisting,
     LaneLoop,
     RFactor,
@@ -23,6 +24,7 @@ from autosched.analysis.bound_pipeline import (
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
+from autosched.analysis.rewrites.integer_narrowing import narrow_integers
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.lane_loops import add_lane_loops
 from autosched.analysis.rewrites.mainloop_step import restrict_to_step, with_one_step
@@ -38,7 +40,7 @@ from autosched.analysis.rewrites.rewrite import (
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.scan_blocking import block_scans
 from autosched.analysis.rewrites.window_doubling import double_windows
-from autosched.lang.dtypes import float32
+from autosched.lang.dtypes import float32, int32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast, clamp, exp
@@ -67,10 +69,13 @@ def bound_rows() -> BoundPipeline:
     strided[y, x] = 0.0
     strided[y, x] += image[y, 2 * x + window.x]
     weighted[y, x] = image[y, x] * exp((cast(float32, x) / COLUMNS - 0.5) * 3 + 1)
+    parity, shifted = Func("parity"), Func("shifted")
+    parity[y, x] = cast(int32, clamp(image[y, x], 0.0, 100.0)) & 1
+    shifted[y, x] = parity[y, x] << 20
     box = {"y": (0, ROWS), "x": (0, COLUMNS)}
     windows = near.over(y=(0, ROWS), x=(0, COLUMNS - 7))
     outputs = [windows, total.over(y=(0, ROWS)), strided.over(y=(0, ROWS), x=(0, 28))]
-    outputs += [f.over(**box) for f in (running, twice, half, prefix, weighted)]
+    outputs += [f.over(**box) for f in (running, twice, half, prefix, weighted, shifted)]
     return bind(Pipeline(outputs), {"image": (ROWS, COLUMNS)})
 
 
@@ -79,6 +84,7 @@ REWRITES: dict[str, Rewrite] = {
     "scan": ScanBlocking("prefix", 1, 8),
     "deinterleaving": Deinterleaving("strided", "image", 2),
     "hoisting": InvariantHoisting("weighted", "x"),
+    "narrowing": IntegerNarrowing(("parity",)),
     "rfactor": RFactor("total", 1, (("r.x", 4),)),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
     "cache read": CacheRead(frozenset({"image"})),
@@ -120,6 +126,7 @@ def test_functions_of_the_package_apply_rewrites() -> None:
         bound, REWRITES["deinterleaving"]
     )
     assert hoist_invariants(bound, [InvariantHoisting("weighted", "x")]) is apply(bound, REWRITES["hoisting"])
+    assert narrow_integers(bound, [IntegerNarrowing(("parity",))]) is apply(bound, REWRITES["narrowing"])
     assert fuse_outputs(bound, [HorizontalFusion(("twice", "half"))]) is apply(bound, REWRITES["horizontal fusion"])
     assert insert_cache_reads(bound, ["image", "nothing"]) is apply(bound, REWRITES["cache read"])
     assert add_lane_loops(bound, [LaneLoop("total", 1, "r.x", 32)]) is apply(bound, REWRITES["lane loop"])

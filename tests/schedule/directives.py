@@ -22,6 +22,7 @@ from autosched.analysis.bound_pipeline import (
     BoundPipeline,
     Deinterleaving,
     HorizontalFusion,
+    IntegerNarrowing,
     InvariantHoisting,
     RFactor,
     ScanBlocking,
@@ -29,6 +30,7 @@ from autosched.analysis.bound_pipeline import (
 )
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
+from autosched.analysis.rewrites.integer_narrowing import narrow_integers
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.scan_blocking import block_scans
@@ -284,6 +286,18 @@ def invariant_hoisting() -> Example:
     return Example(text(hoisted, table, found), {"hoistings": written(hoisted, table, found)["hoistings"]}, before)
 
 
+def integer_narrowing() -> Example:
+    img, gray, f = Input("img", uint8, 3), Func("gray"), Func("f")
+    gray[y, x] = (cast(int32, img[0, y, x]) + cast(int32, img[1, y, x])) >> 1
+    f[y, x] = gray[y, x + 1] - gray[y, x]
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"img": (2, 64, 129)})
+    loops = root("gray", "by=8 bx=5 tx=32 ty=8"), root("f", TILE)
+    before = text(bound, *(kernel(bound, [r]) for r in loops))
+    narrow = narrow_integers(bound, [IntegerNarrowing(("gray",))])
+    kernels = [kernel(narrow, [r]) for r in loops]
+    return Example(text(narrow, *kernels), {"narrowings": written(narrow, *kernels)["narrowings"]}, before)
+
+
 def rfactor() -> Example:
     bound = summed()
     before = text(bound, kernel(bound, [root("total", ""), root("total.1", "rr.y=64 rr.x=128")]))
@@ -403,6 +417,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Scan by blocks": scan_blocking,
     "Deinterleaving": deinterleaving,
     "Invariant hoisting": invariant_hoisting,
+    "Integer narrowing": integer_narrowing,
     "Rfactor": rfactor,
     "Atomic update": atomic,
     "Warp reduction": warp_reduction,

@@ -2,15 +2,17 @@
 
 Rewrites are data (`rewrite`), applied by `autosched.analysis.rewrites.rewrite.apply`. One module each builds them:
 windows by doubling (`window_doubling`), deinterleaved reads (`deinterleaving`), hoisted invariants
-(`invariant_hoisting`), reduction factoring (`rfactor`), fusion of independent outputs (`horizontal_fusion`), copies of
-operands (`cache_read`), loops over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`).
-The first five use `rebuild`, which replaces reads and Funcs.
+(`invariant_hoisting`), narrow integers (`integer_narrowing`), reduction factoring (`rfactor`), fusion of independent
+outputs (`horizontal_fusion`), copies of operands (`cache_read`), loops over the lanes of a warp (`lane_loops`) and one
+step of a mainloop (`mainloop_step`).
+The first six use `rebuild`, which replaces reads and Funcs.
 """
 
 from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rewrites
     cache_read,
     deinterleaving,
     horizontal_fusion,
+    integer_narrowing,
     invariant_hoisting,
     lane_loops,
     mainloop_step,

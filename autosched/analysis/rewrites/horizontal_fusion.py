@@ -113,6 +113,8 @@ def _build(fusion: HorizontalFusion, bound: BoundPipeline) -> BoundPipeline:
         before_deinterleaving=unfused.before_deinterleaving,
         hoistings=unfused.hoistings,
         before_hoisting=unfused.before_hoisting,
+        narrowings=unfused.narrowings,
+        before_narrowing=unfused.before_narrowing,
         before_rfactor=unfused.before_rfactor or unfused,
         rfactors=unfused.rfactors,
         before_fusion=unfused,

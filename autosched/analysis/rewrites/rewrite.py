@@ -16,6 +16,7 @@ from autosched.analysis.bound_pipeline import (
     BoundPipeline,
     Deinterleaving,
     HorizontalFusion,
+    IntegerNarrowing,
     InvariantHoisting,
     LaneLoop,
     RFactor,
@@ -85,6 +86,7 @@ Rewrite = (
     | ScanBlocking
     | Deinterleaving
     | InvariantHoisting
+    | IntegerNarrowing
     | RFactor
     | HorizontalFusion
     | CacheRead

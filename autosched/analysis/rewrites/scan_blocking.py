@@ -58,7 +58,8 @@ def block_scans(bound: BoundPipeline, scans: Sequence[ScanBlocking]) -> BoundPip
     """
     rewritten = bound.rewritten
     first = rewritten.before_scans or rewritten.before_deinterleaving or rewritten.before_hoisting
-    return reduce(apply, scans, first or rewritten.before_rfactor or rewritten)
+    later = rewritten.before_narrowing or rewritten.before_rfactor
+    return reduce(apply, scans, first or later or rewritten)
 
 
 def scan_error(bound: BoundPipeline, blocking: ScanBlocking) -> str:

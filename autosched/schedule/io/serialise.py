@@ -16,6 +16,7 @@ from autosched.analysis.bound_pipeline import (
     BoundPipeline,
     Deinterleaving,
     HorizontalFusion,
+    IntegerNarrowing,
     InvariantHoisting,
     RFactor,
     ScanBlocking,
@@ -24,6 +25,7 @@ from autosched.analysis.bound_pipeline import (
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.deinterleaving import LARGEST_STRIDE, deinterleave_reads, deinterleaving_error
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
@@ -90,6 +92,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         **({"scans": [_write_scan(s) for s in schedule.scans]} if schedule.scans else {}),
         **({"deinterleavings": [_write_deinterleaving(d) for d in deinterleavings]} if deinterleavings else {}),
         **({"hoistings": [{"func": h.func, "dim": h.dim} for h in hoistings]} if hoistings else {}),
+        **({"narrowings": [list(n.funcs) for n in schedule.narrowings]} if schedule.narrowings else {}),
         **({"splits": [_write_rfactor(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
@@ -230,7 +233,7 @@ class _Reader:
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
-        kinds = ("windows", "scans", "deinterleavings", "hoistings", "splits", "joins")
+        kinds = ("windows", "scans", "deinterleavings", "hoistings", "narrowings", "splits", "joins")
         rewrites = [key for key in kinds if key in top.mapping()]
         _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
         pipeline_hash, pipeline_name = pipeline.text(), name.text()
@@ -245,10 +248,13 @@ class _Reader:
         read = nodes["deinterleavings"].items() if "deinterleavings" in nodes else ()
         deinterleavings = tuple(self._deinterleaving(d) for d in read)
         hoistings = tuple(self._hoisting(h) for h in nodes["hoistings"].items()) if "hoistings" in nodes else ()
+        narrowings = tuple(self._narrowing(n) for n in nodes["narrowings"].items()) if "narrowings" in nodes else ()
         rfactors = tuple(self._rfactor(s) for s in nodes["splits"].items()) if "splits" in nodes else ()
         fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
         found = tuple(self._kernel(k) for k in kernels.items())
-        return Schedule(pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings)
+        return Schedule(
+            pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings, narrowings
+        )  # fmt: skip
 
     def _window(self, node: Node) -> WindowDoubling:
         """Read one window by doubling and apply it, which adds names."""
@@ -295,6 +301,15 @@ class _Reader:
             raise node.error(f"cannot be made: {problem}")
         self._continue_with(hoist_invariants(self.bound, (*self.bound.hoistings, hoisting)))
         return hoisting
+
+    def _narrowing(self, node: Node) -> IntegerNarrowing:
+        """Read one narrowing and apply it, which changes types."""
+        narrowing = IntegerNarrowing(tuple(name.choice(self.funcs, "Func of the pipeline") for name in node.items()))
+        problem = narrowing_error(self.bound, narrowing)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(narrow_integers(self.bound, (*self.bound.narrowings, narrowing)))
+        return narrowing
 
     def _rfactor(self, node: Node) -> RFactor:
         """Read one rfactor and apply it, which adds names."""
