@@ -42,9 +42,7 @@ IN_RANGE: list[tuple[Build, DType, DType]] = [
     (lambda v: a.trunc(v * 0.5), int8, int8),
     (lambda v: a.floor(v * 0.5 - 0.25), int8, int8),  # floor of a negative number stays
     (lambda v: a.ceil(v * 0.5), int16, int16),
-    (lambda v: v * -1.0, uint8, int32),
-    (lambda v: v * 1000.0, uint16, uint32),
-    (lambda v: v * 1e9, int16, int64),
+    (lambda v: v * -1.0, uint8, int16),
     (lambda v: a.select(v > 10.0, v, 3.0), uint8, uint8),
     (lambda v: a.clamp(v, 0.0, 255.0), int16, uint8),
 ]
@@ -54,6 +52,9 @@ OUT_OF_RANGE: list[tuple[Build, DType, DType]] = [
     (lambda v: v * 1.0, uint16, int16),
     (lambda v: a.sqrt(v), uint8, uint8),  # no range is known
     (lambda v: 100.0 / v, uint8, uint8),
+    (lambda v: v * -1.0, uint8, int32),  # a wide type
+    (lambda v: v * 1000.0, uint16, uint32),
+    (lambda v: v * 1e9, int16, int64),
 ]
 
 
