@@ -38,6 +38,13 @@ MAX_STREAM_GAP = 16
 MAX_JAM_OPERATIONS = 400
 """Operations of jammed rows, at most; compilers take long for longer straight-line code."""
 
+JAMMED_TERMS = 4
+"""Terms of a reduction that are jammed in one lane loop."""
+MIN_JAM_TERMS = 16
+"""Terms of the shortest reduction whose terms are jammed."""
+ROW_SUMS_BYTES = 8192
+"""Bytes of the running sums of rows that stay whole where terms are jammed, at most: a share of the L1 cache."""
+
 MAX_REDUCTION_LANES = 128
 """Lanes of a reduction, at most."""
 REDUCTION_BYTES = 128
@@ -128,6 +135,16 @@ def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, str
     """
     fits = factor * operations <= MAX_JAM_OPERATIONS and streams <= MAX_JAM_STREAMS
     return fits and loads_left <= MAX_JAM_LOADS_LEFT * factor * loads
+
+
+def terms_are_jammed(terms: int, operations: int) -> bool:
+    """Whether terms of a reduction are jammed, if each reads a row of its own.
+
+    Args:
+        terms: Number of terms.
+        operations: Operations of one term.
+    """
+    return terms >= MIN_JAM_TERMS and JAMMED_TERMS * operations <= MAX_JAM_OPERATIONS
 
 
 def stream_count(positions: ArrayLike) -> int:

@@ -4,8 +4,8 @@ One pass over a kernel calls the rewrites of this folder loop by loop, in the or
 share one `Namer` and one set of bound indices:
 
     lane loop                  strip_mine, which includes make_lane_loop_innermost; collapse_all
-    loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; split_scatter_loop if it
-                               gathers; keep_carried_values
+    loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; jam_terms;
+                               split_scatter_loop if it gathers; keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
                                split_table_lookups
     serial loop                privatise_bins, keep_carried_values
@@ -49,6 +49,7 @@ from autosched.lower.passes.cpu.distribute_lane_loop import (
     is_unit_stride,
     make_lane_loop_innermost,
 )
+from autosched.lower.passes.cpu.jam_terms import jam_terms
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.passes.cpu.peel_last_iteration import peel_last_iteration
 from autosched.lower.passes.cpu.privatise_bins import privatise_bins
@@ -163,6 +164,17 @@ class _NestLowering:
                 loops.append(self._rows_of_ends(jam_ends(ends, rows.extent // jammed.extent, self._namer) or ends))
         return tuple(loops)
 
+    def _jammed_terms(self, terms: For) -> Body:
+        """Return a loop over groups of terms, lowered, and the terms that are left; nothing if terms are not jammed."""
+        jammed = jam_terms(terms, self._namer)
+        if jammed is None:
+            return ()
+        groups, left = jammed
+        *before, loop = self._loop_around_lanes(groups)
+        assert isinstance(loop, For)
+        hints = () if _has_hint(loop, Hint.ONE_BY_ONE) else (CompilerHint(Hint.ONE_BY_ONE),)
+        return (*before, replace(loop, body=(*loop.body, *hints)), *self._pieces(left))
+
     def _rows_of_ends(self, rows: For) -> For:
         """Return a lowered loop over rows whose lanes are at one end, and not split again."""
         body = tuple(t for s in rows.body for t in (self._lane_loop(s) if isinstance(s, For) else self._statement(s)))
@@ -180,7 +192,7 @@ class _NestLowering:
                 first, last = peeled
                 return (*self._piece(first), LocalScope(self._pieces(last)))
             case For():
-                return self._jammed(s) or self._loop_around_lanes(s)
+                return self._jammed(s) or self._jammed_terms(s) or self._loop_around_lanes(s)
             case If() if any(isinstance(t, For) for t in s.then):
                 condition = self._hidden(s)
                 return (replace(condition, then=self._pieces(s.then), orelse=()),)
@@ -257,6 +269,10 @@ class _NestLowering:
         body = self.statements(s.body)
         self._is_in_lanes = False
         return replace(s, role=LoopRole.VECTOR if in_vectors else LoopRole.LANES, body=body)
+
+
+def _has_hint(s: For, hint: Hint) -> bool:
+    return any(isinstance(t, CompilerHint) and t.hint is hint for t in s.body)
 
 
 def _updates_unrolled_arrays(s: For) -> bool:

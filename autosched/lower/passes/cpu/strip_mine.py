@@ -18,6 +18,7 @@ from autosched.analysis.indices import index as ix
 from autosched.lower.ir import Alloc, Buffer, For, LoopRole, Stmt, Store, WarpReduce, walk
 from autosched.lower.ir_queries import reads_in
 from autosched.lower.passes.cpu.distribute_lane_loop import distribute, is_unit_stride, make_lane_loop_innermost
+from autosched.lower.passes.cpu.jam_terms import has_separate_terms
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.schedule import cpu_policy
 
@@ -71,7 +72,18 @@ def _strip_length(loop: For) -> int:
     accumulated = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
     sums = [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in accumulated]
     length = int(cpu_policy.strip_lengths(loop.extent, _bytes(sums))) if sums else 0
-    return length if length and all(map(_is_whole, _lane_loops(make_lane_loop_innermost(loop)))) else 0
+    if not length:
+        return 0
+    innermost = make_lane_loop_innermost(loop)
+    if _bytes(sums) * loop.extent <= cpu_policy.ROW_SUMS_BYTES and _jams_all_terms(innermost):
+        return 0
+    return length if all(map(_is_whole, _lane_loops(innermost))) else 0
+
+
+def _jams_all_terms(body: Iterable[Stmt]) -> bool:
+    """Whether all loops around lane loops jam their terms, so that each loads and stores a sum once for several."""
+    loops = [s for s in body if isinstance(s, For) and s.role is not LoopRole.THREAD]
+    return bool(loops) and all(has_separate_terms(s) for s in loops)
 
 
 def _bytes(arrays: Iterable[Buffer]) -> int:

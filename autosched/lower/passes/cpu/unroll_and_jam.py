@@ -35,12 +35,12 @@ def unroll_and_jam(rows: For, namer: Namer) -> For | None:
     once = _straight_lanes(rows)
     if once is None:
         return None
-    loads, operations = len(reads_in(once.body)), _operations(once.body)
+    loads, operations = len(reads_in(once.body)), operation_count(once.body)
     if loads < cpu_policy.MIN_JAM_LOADS:
         return None
     for factor in cpu_policy.JAM_FACTORS:
         if rows.extent % factor == 0 and factor * operations <= cpu_policy.MAX_JAM_OPERATIONS:
-            jammed = _jam(rows, once, factor, namer)
+            jammed = jam(rows, once, factor, namer)
             if jammed is None:
                 return None
             groups, inner = jammed
@@ -61,36 +61,50 @@ def jam_ends(rows: For, factor: int, namer: Namer) -> For | None:
         namer: Returns names that are new in the kernel.
     """
     once = _straight_lanes(rows)
-    jammed = None if once is None else _jam(rows, once, factor, namer)
+    jammed = None if once is None else jam(rows, once, factor, namer)
     return None if jammed is None else jammed[0]
 
 
 def _straight_lanes(rows: For) -> For | None:
     """Return the lane loop in a loop over rows, with the bindings before it; None if its rows cannot be jammed."""
+    once = with_bindings(rows)
+    return once if once and _is_plain(once.body) and is_unit_stride(once) and not is_gather(once) else None
+
+
+def with_bindings(rows: For) -> For | None:
+    """Return the lane loop in a loop, with the bindings before it; None if there is none, or bounds depend on the loop.
+
+    Args:
+        rows: A loop around a lane loop (a thread loop of axis 0).
+    """
     *between, lanes = rows.body
     if not isinstance(lanes, For) or lanes.role is not LoopRole.THREAD or any(isinstance(s, Store) for s in between):
-        return None
-    body = (*between, *lanes.body)
-    if not _is_plain(body):
         return None
     bound = {rows.name, *(s.name for s in between if isinstance(s, Let | LetIndex))}
     if any(bound & set(ix.loop_vars(e)) for e in (*lanes.upper_bounds, *lanes.lower_bounds)):
         return None
-    once = replace(lanes, body=body)
-    return once if is_unit_stride(once) and not is_gather(once) else None
+    return replace(lanes, body=(*between, *lanes.body))
 
 
-def _jam(rows: For, lanes: For, count: int, namer: Namer) -> tuple[For, For] | None:
-    """Return the loop over groups of ``count`` rows, and the lane loop in it."""
-    group, row = namer(rows.name), namer(rows.name)
-    number = ix.add(ix.scale(ix.var(group, 0, rows.extent // count - 1), count), ix.var(row, 0, count - 1))
-    of_rows = For(row, count, LoopRole.UNROLLED, (LetIndex(rows.name, number), *lanes.body))
-    straight = unroll(of_rows, namer)
-    if straight is None or len(straight.stages) != 1:
+def jam(rows: For, lanes: For, count: int, namer: Namer) -> tuple[For, For] | None:
+    """Return the loop over groups of ``count`` rows, and the lane loop in it; None if lanes have rolled loops."""
+    group = namer(rows.name)
+    first = ix.scale(ix.var(group, 0, rows.extent // count - 1), count)
+    inner = with_lanes_outside(rows, lanes, count, namer, first)
+    if inner is None:
         return None
-    inner = replace(lanes, body=tuple(straight.stages[0].statements))
     comment = f"{rows.comment}, {count} together"
     return replace(rows, name=group, extent=rows.extent // count, body=(inner,), comment=comment), inner
+
+
+def with_lanes_outside(rows: For, lanes: For, count: int, namer: Namer, first: ix.Index) -> For | None:
+    """Return a lane loop with ``count`` rows in it, from row ``first`` on; None if lanes have rolled loops."""
+    row = namer(rows.name)
+    number = ix.add(first, ix.var(row, 0, count - 1))
+    straight = unroll(For(row, count, LoopRole.UNROLLED, (LetIndex(rows.name, number), *lanes.body)), namer)
+    if straight is None or len(straight.stages) != 1:
+        return None
+    return replace(lanes, body=tuple(straight.stages[0].statements))
 
 
 def _is_plain(body: Sequence[Stmt]) -> bool:
@@ -112,5 +126,6 @@ def _load_streams(reads: Sequence[BufferRead]) -> int:
     return sum(cpu_policy.stream_count(sorted(consts)) for consts in offsets.values())
 
 
-def _operations(body: Sequence[Stmt]) -> int:
+def operation_count(body: Sequence[Stmt]) -> int:
+    """Return the number of operations of straight-line code."""
     return sum(isinstance(v, Op) for s in body for value in values_of(s) for v in walk_values(value))
