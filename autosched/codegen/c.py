@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.resources import files
 
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, index_text, is_wide, storage_type
 from autosched.codegen.prelude import (
+    HALF_VECTORS,
     LOOKUP,
     called_scalar_functions,
     helpers,
@@ -16,6 +18,7 @@ from autosched.codegen.prelude import (
     workarounds,
 )
 from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.vector_width import prefers_half_vectors
 from autosched.codegen.warp_reduce import print_lane_loop_reduce
 from autosched.lang.dtypes import DType
 from autosched.lower.ir import (
@@ -27,6 +30,7 @@ from autosched.lower.ir import (
     KernelIR,
     LocalScope,
     LoopRole,
+    RegisterChoice,
     ScatterChoice,
     Stmt,
     TableLookup,
@@ -76,8 +80,9 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
         for s in k.scalars:
             scalars[s.name] = s.dtype
     w = Writer()
+    inputs = {a.buffer.name for a in program.inputs.values()}
     for k in program.kernels:
-        _Printer(run_passes(k, passes), w).kernel_function()
+        _Printer(run_passes(k, passes), w).kernel_function(inputs)
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
@@ -132,11 +137,16 @@ class _Printer:
         self.kernel = kernel
         self.w = writer
 
-    def kernel_function(self) -> None:
-        """Print one block of a kernel as a function."""
+    def kernel_function(self, unaligned: Collection[str] = ()) -> None:
+        """Print one block of a kernel as a function.
+
+        Args:
+            unaligned: Names of arrays that need not begin at a cache line.
+        """
         k = self.kernel
         self.w.line(f"// {k.title}")
-        self.w.line("static __attribute__((noinline))")
+        narrow = f" {HALF_VECTORS}" if prefers_half_vectors(k, unaligned) else ""
+        self.w.line(f"static __attribute__((noinline)){narrow}")
         params = ["const long long block", *(["unsigned char* as_shared"] if k.shared_bytes else [])]
         for p in kernel_params(k):
             if p.kind in ("scalar", "step"):
@@ -180,7 +190,9 @@ class _Printer:
                     self.statements(s.body)
                     self.w.close()
                 case ScatterChoice():
-                    self._scatter_choice(s)
+                    self._choice("AS_SCATTERS", s.whole, s.split)
+                case RegisterChoice():
+                    self._choice("__AVX512F__", s.many, s.few)
                 case CompilerHint():
                     self.w.line(f"{_HINTS[s.hint]};")
                 case Barrier():
@@ -218,12 +230,12 @@ class _Printer:
         values, positions = f"(unsigned char*){s.values.name}", s.positions.name
         self.w.line(f"{LOOKUP}({values}, (const unsigned char*){s.table.name} + {index_text(s.index)}, {positions});")
 
-    def _scatter_choice(self, s: ScatterChoice) -> None:
-        self.w.line("#ifdef AS_SCATTERS")
-        self.statements(s.whole)
+    def _choice(self, macro: str, where_defined: tuple[Stmt, ...], elsewhere: tuple[Stmt, ...]) -> None:
+        self.w.line(f"#ifdef {macro}")
+        self.statements(where_defined)
         self.w.line("#else")
         self.w.open("{")
-        self.statements(s.split)
+        self.statements(elsewhere)
         self.w.close()
         self.w.line("#endif")
 

@@ -371,6 +371,21 @@ class ScatterChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterChoice:
+    """The same statements for processors with 32 vector registers of 64 bytes, and for all others, in lowered C code.
+
+    Attributes:
+        many: Statements that keep more running sums in registers.
+        few: The statements for all other processors.
+    """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(bodies=("many", "few"))
+
+    many: tuple[Stmt, ...]
+    few: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TableLookup:
     """Read one-byte elements of a table at the positions of `LOOKUP_LANES` lanes, in lowered C code.
 
@@ -424,6 +439,7 @@ Stmt = (
     | Comment
     | LocalScope
     | ScatterChoice
+    | RegisterChoice
     | TableLookup
     | CompilerHint
 )

@@ -42,8 +42,13 @@ JAMMED_TERMS = 4
 """Terms of a reduction that are jammed in one lane loop."""
 MIN_JAM_TERMS = 16
 """Terms of the shortest reduction whose terms are jammed."""
-ROW_SUMS_BYTES = 8192
-"""Bytes of the running sums of rows that stay whole where terms are jammed, at most: a share of the L1 cache."""
+WIDE_SUMS_BYTES = 1024
+"""Bytes of the running sums of a strip whose terms are jammed: 16 of the 32 vector registers of AVX-512."""
+
+VECTOR_BYTES = 64
+"""Bytes of the longest vectors."""
+MAX_STREAM_OPERATIONS = 2
+"""Operations for each element that a reduction streams from memory, at most: more take longer than the loads."""
 
 MAX_REDUCTION_LANES = 128
 """Lanes of a reduction, at most."""
@@ -88,6 +93,18 @@ def strip_lengths(lanes: ArrayLike, sums_bytes: ArrayLike) -> NDArray[np.int64]:
     length = np.where(fits.any(axis=-1), strips[fits.argmax(axis=-1)], 0)
     is_wide = (rows > STRIP_LANES[0]) & (rows >= length + MIN_STRIP_REMAINDER)
     return np.where(is_wide, length, 0)
+
+
+def wide_strip_lanes(sums_bytes: int) -> int:
+    """Return the lanes of a strip whose terms are jammed, on processors with 32 vector registers of 64 bytes.
+
+    Args:
+        sums_bytes: Bytes of one lane's running sums.
+
+    >>> [wide_strip_lanes(n) for n in (1, 4, 8)]
+    [1024, 256, 128]
+    """
+    return WIDE_SUMS_BYTES // max(sums_bytes, 1)
 
 
 def reduction_lanes(element_bytes: int) -> int:
@@ -145,6 +162,16 @@ def terms_are_jammed(terms: int, operations: int) -> bool:
         operations: Operations of one term.
     """
     return terms >= MIN_JAM_TERMS and JAMMED_TERMS * operations <= MAX_JAM_OPERATIONS
+
+
+def is_streamed(operations: int, loads: int) -> bool:
+    """Whether memory limits lanes that accumulate elements.
+
+    Args:
+        operations: Operations of one lane.
+        loads: Elements that it loads.
+    """
+    return operations <= MAX_STREAM_OPERATIONS * loads
 
 
 def stream_count(positions: ArrayLike) -> int:

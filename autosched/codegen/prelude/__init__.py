@@ -5,6 +5,7 @@ Begin with `scalar`, the functions of scalar values that all backends share.
 
 from autosched.codegen.prelude.literals import float_literal, int_literal
 from autosched.codegen.prelude.scalar import (
+    HALF_VECTORS,
     LOOKUP,
     WORKAROUNDS,
     called_scalar_functions,
@@ -17,6 +18,7 @@ from autosched.codegen.prelude.scalar import (
 )
 
 __all__ = [
+    "HALF_VECTORS",
     "LOOKUP",
     "WORKAROUNDS",
     "called_scalar_functions",

@@ -62,12 +62,14 @@ FREE_WORKAROUNDS = {"AS_CONVERTED(": "converted_integer.h"}
 
 LOOKUP = "as_lookup_u8"
 """The function that looks up bytes of a table."""
-HELPERS = {f"{LOOKUP}(": "table_lookup.h"}
-"""Functions in C of several lanes and the files that define them, for texts that call them."""
+HALF_VECTORS = "HALF_VECTORS"
+"""The attribute of kernels with vectors of half the length."""
+HELPERS = {HALF_VECTORS: "half_vectors.h", f"{LOOKUP}(": "table_lookup.h"}
+"""Attributes and functions of several lanes in C and the files that define them, for texts that use them."""
 
 
 def helpers(body: str) -> str:
-    """Return the functions of several lanes that a text calls; empty if it calls none.
+    """Return the attributes and functions of several lanes that a text uses; empty if it uses none.
 
     Args:
         body: Generated C text.

@@ -4,9 +4,8 @@
     ->  for r4 < 1024: for lane < 512: { a = load sum[lane]; b = load in[4*r4, lane]; store sum[lane] = a + b;
                                          c = load sum[lane]; d = load in[4*r4 + 1, lane]; store sum[lane] = c + d; ... }
 
-Within one lane compilers keep the sum in a register, so it is loaded and stored once for all jammed terms. Running sums
-of a whole row may then stay in the first-level cache, and rows of the array are read from end to end. The terms of a
-lane keep their order.
+gcc jams two terms by itself, and then loses the running sums from its registers. The rows of jammed terms are fetched
+side by side. The terms of a lane keep their order.
 """
 
 from __future__ import annotations

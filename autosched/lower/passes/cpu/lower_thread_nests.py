@@ -3,7 +3,7 @@
 One pass over a kernel calls the rewrites of this folder loop by loop, in the order of the text, so that all of them
 share one `Namer` and one set of bound indices:
 
-    lane loop                  strip_mine, which includes make_lane_loop_innermost; collapse_all
+    lane loop                  strip_mine, which includes make_lane_loop_innermost; strip_mine_wide; collapse_all
     loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; jam_terms;
                                split_scatter_loop if it gathers; keep_carried_values
     innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
@@ -33,6 +33,7 @@ from autosched.lower.ir import (
     LetIndex,
     LocalScope,
     LoopRole,
+    RegisterChoice,
     ScatterChoice,
     Stmt,
     Store,
@@ -57,7 +58,7 @@ from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
 from autosched.lower.passes.cpu.shift_tail import shift_tail
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
-from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine
+from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine, strip_mine_wide
 from autosched.lower.passes.cpu.unroll_and_jam import jam_ends, unroll_and_jam
 from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
 from autosched.lower.passes.cpu.unswitch_rows import unswitch_rows
@@ -119,7 +120,9 @@ class _NestLowering:
         if s.role is LoopRole.THREAD and s.extent == 1:
             return (LocalScope(self.statements(s.body)),)
         if s.role is LoopRole.THREAD and s.axis == 0:
-            return tuple(LocalScope(self._pieces(collapse_all(scope))) for scope in strip_mine(s, self._namer))
+            few = self._scopes(strip_mine(s, self._namer))
+            wide = strip_mine_wide(s, self._namer)
+            return few if wide is None else (RegisterChoice(self._scopes(wide), few),)
         if s.role is LoopRole.THREAD and (rows := self._jammed_thread_rows(s)):
             return rows
         if s.role is LoopRole.SERIAL and not self._is_in_lanes and (private := privatise_bins(s, self._namer)):
@@ -129,6 +132,10 @@ class _NestLowering:
         if s.ordered or (s.role is LoopRole.SERIAL and not self._is_in_lanes and _updates_unrolled_arrays(s)):
             hints = (CompilerHint(Hint.ONE_BY_ONE), *hints)
         return (*before, replace(s, body=(*body, *hints)))
+
+    def _scopes(self, scopes: Sequence[Body]) -> Body:
+        """Return lowered consecutive scopes of a distributed lane loop."""
+        return tuple(LocalScope(self._pieces(collapse_all(scope))) for scope in scopes)
 
     def _jammed_thread_rows(self, s: For) -> Body:
         """Return loops over groups of rows in place of a loop over threads; nothing if their lanes share few loads."""

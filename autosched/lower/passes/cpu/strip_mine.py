@@ -34,8 +34,33 @@ def strip_mine(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
         namer: Returns names that are new in the kernel.
     """
     length = _strip_length(loop)
-    if not length:
-        return (make_lane_loop_innermost(loop),)
+    return _strips(loop, length, namer) if length else (make_lane_loop_innermost(loop),)
+
+
+def strip_mine_wide(loop: For, namer: Namer) -> tuple[tuple[Stmt, ...], ...] | None:
+    """Return the scopes that replace a lane loop whose terms are jammed, for 32 vector registers of 64 bytes.
+
+    Strips are wider than those of `strip_mine`: each reads a longer part of every row, which the caches prefetch.
+
+    Args:
+        loop: The loop.
+        namer: Returns names that are new in the kernel.
+
+    Returns:
+        None where strips are not wider, or not all terms are jammed.
+    """
+    length = cpu_policy.wide_strip_lanes(_bytes(_sums(loop)))
+    if length <= cpu_policy.STRIP_LANES[0] or not _strip_length(loop):
+        return None
+    innermost = make_lane_loop_innermost(loop)
+    around = [s for s in innermost if isinstance(s, For) and s.role is not LoopRole.THREAD]
+    if not around or not all(map(has_separate_terms, around)):
+        return None
+    return _strips(loop, length, namer) if length < loop.extent else (innermost,)
+
+
+def _strips(loop: For, length: int, namer: Namer) -> tuple[tuple[Stmt, ...], ...]:
+    """Return the loop over strips of some lanes, and the remainder."""
     count, left = divmod(loop.extent, length)
     if 0 < left < cpu_policy.MIN_STRIP_REMAINDER:
         count, left = count - 1, left + length
@@ -69,21 +94,15 @@ def _strip_length(loop: For) -> int:
     """Return the lanes of a strip; 0 if the loop is not strip-mined."""
     if loop.extent <= cpu_policy.STRIP_LANES[0] or any(isinstance(s, WarpReduce) for s in walk(loop.body)):
         return 0
-    accumulated = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
-    sums = [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in accumulated]
+    sums = _sums(loop)
     length = int(cpu_policy.strip_lengths(loop.extent, _bytes(sums))) if sums else 0
-    if not length:
-        return 0
-    innermost = make_lane_loop_innermost(loop)
-    if _bytes(sums) * loop.extent <= cpu_policy.ROW_SUMS_BYTES and _jams_all_terms(innermost):
-        return 0
-    return length if all(map(_is_whole, _lane_loops(innermost))) else 0
+    return length if length and all(map(_is_whole, _lane_loops(make_lane_loop_innermost(loop)))) else 0
 
 
-def _jams_all_terms(body: Iterable[Stmt]) -> bool:
-    """Whether all loops around lane loops jam their terms, so that each loads and stores a sum once for several."""
-    loops = [s for s in body if isinstance(s, For) and s.role is not LoopRole.THREAD]
-    return bool(loops) and all(has_separate_terms(s) for s in loops)
+def _sums(loop: For) -> list[Buffer]:
+    """Return the arrays of a lane that its loops accumulate in."""
+    accumulated = {b.name for s in walk(loop.body) if isinstance(s, For) for b in _read_and_written(s)}
+    return [s.buffer for s in walk(loop.body) if isinstance(s, Alloc) and s.buffer.name in accumulated]
 
 
 def _bytes(arrays: Iterable[Buffer]) -> int:
