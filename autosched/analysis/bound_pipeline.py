@@ -212,12 +212,15 @@ class RFactor:
             k + n, k + 2n and so on, so that neighbouring threads read neighbouring elements.
         atomic: Whether threads execute the iterations of each part concurrently, by atomic updates; without ``loops``,
             those of the whole reduction.
+        contiguous: Whether part k has the k-th share of consecutive iterations instead, so that each core reads memory
+            of its own.
     """
 
     func: str
     stage: int
     loops: tuple[tuple[str, int], ...]
     atomic: bool = False
+    contiguous: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -7,7 +7,7 @@ Scatter updates can instead use atomic updates, with privatised bins in the shar
 
 from __future__ import annotations
 
-from math import prod, sqrt
+from math import inf, prod, sqrt
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim, RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
@@ -20,6 +20,14 @@ LONGEST_ALONE = 64
 """Most iterations of a reduction that is not factored: a longer one takes more time than another kernel launch."""
 ENOUGH = 0.25
 """Share of the device's threads that points must occupy for a reduction not to be factored."""
+ENOUGH_OF_A_CORE = 16
+"""Points for each core from which on a reduction needs no contiguous parts: a vector of them."""
+MOST_PARTS_OF_A_CORE = 4
+"""Contiguous parts for each core, at most."""
+UNBALANCED = 1.25
+"""Time of contiguous parts over that of as many as there are cores, at most."""
+LEAST_BLOCK = 4096
+"""Least iterations of a core's part of a reduction: waking a core takes as long as several thousand."""
 MOST_RFACTORS = 8
 """Most rfactors of one rewrite."""
 LANES = 32
@@ -44,7 +52,9 @@ def rfactor_rewrites(bound: BoundPipeline, target: Target, *, atomics: Atomics =
         return [bound]
     lanes = target.warp_size if target.kind == "cpu" else 1
     threads = [target.multiprocessors * lanes * n for n in DENSITIES[target.kind]]
-    factorings = {_rfactors(bound, target, n): None for n in threads}
+    blocks = contiguous_rfactors(bound, target) if target.kind == "cpu" else ()
+    starts = dict.fromkeys(((), blocks))
+    factorings = {_rfactors(bound, target, n, start): None for start in starts for n in threads}
     tried = atomics != "none" and target.kind == "cuda"
     shared = _atomic_rfactors(bound, target, threads[-1], exact=atomics == "exact") if tried else ()
     if shared:
@@ -83,6 +93,41 @@ def _next_rfactor(bound: BoundPipeline, target: Target, threads: int) -> RFactor
             if rfactor.loops and not rfactor_error(bound, rfactor):
                 return rfactor
     return None
+
+
+def contiguous_rfactors(bound: BoundPipeline, target: Target) -> tuple[RFactor, ...]:
+    """Return rfactors of long reductions with few points, in consecutive parts for the cores of a CPU.
+
+    Each core then reads memory of its own from end to end. Only loops that divide into equal parts are factored, so
+    that terms need no guard.
+
+    Args:
+        bound: The pipeline.
+        target: A CPU.
+    """
+    cores = target.multiprocessors
+    rfactors: list[RFactor] = []
+    for func in bound.funcs.values():
+        for stage in func.stages[1:]:
+            serial = [d for d in stage.reductions if not d.parallel]
+            length = prod(d.extent for d in serial)
+            if not stage.associative or not serial or any(d not in _pure_dims(stage) for d in func.dims):
+                continue
+            if _points(func, stage) >= ENOUGH_OF_A_CORE * cores or length < LEAST_BLOCK * cores:
+                continue
+            rfactor = RFactor(
+                func.name, stage.number, ((serial[0].name, _balanced_parts(serial[0].extent, cores)),), contiguous=True
+            )
+            if not rfactor_error(bound, rfactor):
+                rfactors.append(rfactor)
+    return tuple(rfactors[:MOST_RFACTORS])
+
+
+def _balanced_parts(extent: int, cores: int) -> int:
+    """Return the number of equal parts of a loop that occupies the cores best; 1 if none does so well enough."""
+    equal = [n for n in range(cores, MOST_PARTS_OF_A_CORE * cores + 1) if extent % n == 0]
+    time, parts = min(((-(-n // cores) * cores / n, n) for n in equal), default=(inf, 1))
+    return parts if time <= UNBALANCED else 1
 
 
 def _atomic_rfactors(bound: BoundPipeline, target: Target, threads: int, *, exact: bool) -> tuple[RFactor, ...]:

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.lane_loops import LaneLoop, add_lane_loops
+from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.featurize.regions.grid import BlockGrid
 from autosched.schedule.cpu_policy import reduction_lanes
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import accumulation_of
 from autosched.schedule.legality.warp_reductions import SHUFFLED_BYTES
 from autosched.schedule.types import StageId
+from autosched.search.rewrites.rfactor import contiguous_rfactors
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
@@ -43,11 +45,11 @@ def warp_reduction_rewrites(rewrites: Sequence[BoundPipeline], target: Target) -
         target: The device.
 
     Returns:
-        The pipeline with warp reductions, and the last rewrite with warp reductions of its partial results.
+        The pipeline with warp reductions, and the last rewrite with warp reductions of its partial results; on a CPU
+        that with a part for each core.
     """
     if target.kind == "cpu":
-        loops = tuple(_vector_loops(rewrites[0]))
-        return [add_lane_loops(rewrites[0], loops)] if loops else []
+        return list(_vector_reductions(rewrites[0], target))
     chosen = dict.fromkeys((id(rewrites[0]), id(rewrites[-1])))
     with_lanes = []
     for rewrite in (v for v in rewrites if id(v) in chosen):
@@ -115,6 +117,18 @@ def _lane_loops(bound: BoundPipeline, target: Target) -> Iterator[LaneLoop]:
                 loop = max(stage.reductions, key=lambda d: (d.extent >= target.warp_size, stage.reductions.index(d)))
                 if loop.extent >= target.warp_size:
                     yield LaneLoop(func.name, stage.number, loop.name, target.warp_size)
+
+
+def _vector_reductions(bound: BoundPipeline, target: Target) -> Iterator[BoundPipeline]:
+    """Yield a pipeline with reductions along vectors, and the same with a part of each long one for every core."""
+    loops = tuple(_vector_loops(bound))
+    if not loops:
+        return
+    yield add_lane_loops(bound, loops)
+    rfactors = () if bound.rfactors else contiguous_rfactors(bound, target)
+    if rfactors:
+        parts = apply_rfactors(bound, rfactors)
+        yield add_lane_loops(parts, tuple(_vector_loops(parts)))
 
 
 def _vector_loops(bound: BoundPipeline) -> Iterator[LaneLoop]:

@@ -61,6 +61,9 @@ RFACTORS: dict[str, tuple[RFactor, ...]] = {
     "both": (RFactor("sum", 1, (("r.y", 3), ("r.x", 5))),),
     "twice": (RFactor("sum", 1, (("r.y", 7), ("r.x", 4))), RFactor("sum", 1, (("part.k0", 3),))),
     "pieces": (RFactor("sum", 1, (("r.x", 6),)), RFactor("sum_part", 1, (("r.y", 2),))),
+    "blocks": (RFactor("sum", 1, (("r.y", 2),), contiguous=True),),
+    "guarded": (RFactor("sum", 1, (("r.y", 4), ("r.x", 5)), contiguous=True),),
+    "lines": (RFactor("sum", 1, (("r.y", 14),), contiguous=True), RFactor("sum_part", 1, (("r.x", 3),))),
     "shares": (RFactor("sum", 1, (("r.y", 3), ("r.x", 4))), RFactor("sum_part", 1, (("share.j1", 3),))),
 }
 
@@ -89,6 +92,8 @@ CASES = [
     ("histogram", (RFactor("hist", 1, (("r.y", 5), ("r.x", 2))),)),
     ("histogram", (RFactor("hist", 1, (("r.y", 14),)), RFactor("hist", 1, (("part.k0", 4),)))),
     ("extremes", (RFactor("largest", 1, (("r.x", 4),)),)),
+    ("histogram", (RFactor("hist", 1, (("r.y", 3),), contiguous=True),)),
+    ("extremes", (RFactor("largest", 1, (("r.x", 2),), contiguous=True),)),
 ]
 
 

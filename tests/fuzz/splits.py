@@ -18,6 +18,8 @@ WHOLE_SHARE = 0.3
 """Share of these in which all iterations are of one piece."""
 WINDOW_SHARE = 0.7
 """Share of the windows that are computed by doubling."""
+CONTIGUOUS_SHARE = 0.3
+"""Share of the factored reductions whose parts have consecutive iterations."""
 
 
 def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeline:
@@ -36,7 +38,8 @@ def random_splits(bound: BoundPipeline, rng: np.random.Generator) -> BoundPipeli
         atomic = RFactor(stage.func, stage.number, () if whole else pieces, atomic=True)
         exact = all(d.is_int for d in bound.funcs[stage.func].dtypes)  # any order gives the same
         usable = exact and rng.random() < ATOMIC_SHARE and not rfactor_error(bound, atomic)
-        split = atomic if usable else RFactor(stage.func, stage.number, pieces)
+        plain = RFactor(stage.func, stage.number, pieces, contiguous=bool(rng.random() < CONTIGUOUS_SHARE))
+        split = atomic if usable else plain
         if not rfactor_error(bound, split):
             bound = apply_rfactors(bound, (*bound.rfactors, split))
     return bound

@@ -25,7 +25,8 @@ from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.rewrites import portfolio
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.rewrites.portfolio import RewriteSearch
-from autosched.search.rewrites.rfactor import LEAST_SHARE, rfactor_rewrites
+from autosched.search.rewrites.rfactor import LEAST_SHARE, contiguous_rfactors, rfactor_rewrites
+from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
@@ -74,6 +75,58 @@ def test_scatter_updates_get_atomic_rfactors() -> None:
     assert not any(
         s.atomic for v in rfactor_rewrites(bind(histogram(), {"image": (2560, 1536)}), CPU) for s in v.rfactors
     )
+
+
+def row_sums(rows: int, terms: int) -> BoundPipeline:
+    image, y, out = Input("image", int32, 2), Var("y"), Func("out")
+    r = RDom("r", i=terms)
+    out[y] = 0
+    out[y] += image[y, r.i]
+    return bind(Pipeline(out.over(y=(0, rows)), name="rows"), {"image": (rows, terms)})
+
+
+@pytest.mark.parametrize(
+    ("cores", "rows", "terms", "parts"),
+    [
+        (2, 1, 30_000, 2),
+        (3, 1, 30_000, 3),
+        (2, 1, 30_005, 5),
+        (4, 1, 7 * 5_001, 7),
+        (1, 1, 30_000, 0),
+        (2, 1, 30_003, 0),
+        (2, 1, 4_000, 0),
+        (2, 40, 30_000, 0),
+    ],
+    ids=[
+        "two cores",
+        "three cores",
+        "five parts",
+        "seven parts",
+        "one core",
+        "no equal parts",
+        "too short",
+        "many rows",
+    ],
+)
+def test_long_reductions_have_contiguous_parts_for_the_cores(cores: int, rows: int, terms: int, parts: int) -> None:
+    """Equal ones, so that no term needs a guard; where there are too few points for all cores."""
+    bound, cpu = row_sums(rows, terms), replace(CPU, multiprocessors=cores)
+    rfactors = contiguous_rfactors(bound, cpu)
+    assert [s.loops[0] for s in rfactors] == ([("r.i", parts)] if parts else [])
+    rewrites = rfactor_rewrites(bound, cpu)
+    assert any(s.contiguous for v in rewrites for s in v.rfactors) == bool(parts)
+    along_vectors = warp_reduction_rewrites(rewrites, cpu)
+    assert [v.rfactors for v in along_vectors] == ([(), rfactors] if parts else [()])
+    assert not any(s.contiguous for v in rfactor_rewrites(bound, H200) for s in v.rfactors)
+
+
+def test_contiguous_parts_along_vectors_are_found_and_right() -> None:
+    bound, cpu = row_sums(1, 4_000_000), replace(CPU, multiprocessors=2)
+    picture = np.random.default_rng(0).integers(0, 1 << 20, (1, 4_000_000)).astype(np.int32)
+    inputs = {"image": picture}
+    scheduled = autosched.schedule(bound.pipeline, inputs=inputs, target=cpu, cost="analytical", reuse=False)
+    assert any(s.contiguous for s in scheduled.schedule.rfactors)
+    np.testing.assert_array_equal(scheduled.compile("cpu")(image=picture), picture.sum(1, dtype=np.int32))
 
 
 def test_histogram_bins_are_privatised_in_shared_memory() -> None:

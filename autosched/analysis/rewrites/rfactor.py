@@ -2,6 +2,10 @@
 
     f[p] += a[p, r]  over r < 1000   ->   f_part[k, p] += a[p, 4*r + k]  over r < 250;  f[p] += f_part[k, p]  over k < 4
 
+Contiguous parts have consecutive iterations:
+
+    f[p] += a[p, r]  over r < 1000   ->   f_part[k, p] += a[p, 250*k + r]  over r < 250;  ...
+
 Holds for updates ``f[p] = f[p] op value`` in any order, up to the rounding of floating-point sums. The result is an
 ordinary pipeline with more Funcs, made for the schedules that contain the factoring.
 
@@ -151,6 +155,7 @@ class _FactoredFunc:
         self._accumulated = accumulated
         self._definition = func.definitions[rfactor.stage]
         self._parts = dict(rfactor.loops)
+        self._contiguous = rfactor.contiguous
         self._extents = extents
         self._new = Func(func.name)
         self._part = Func(fresh_name(f"{func.name}_{PART}", taken))
@@ -223,7 +228,10 @@ class _FactoredFunc:
             step: Expr = self._part_dims[r.name]
             if r.name in of_loop:
                 loops.append(of_loop[r.name])
-                step = step + self._parts[r.name] * of_loop[r.name]
+                if self._contiguous:
+                    step = rounds[r.name] * step + of_loop[r.name]
+                else:
+                    step = step + self._parts[r.name] * of_loop[r.name]
             extent = self._extents[r.name]
             if rounds[r.name] * self._parts[r.name] != extent:
                 within = step < extent

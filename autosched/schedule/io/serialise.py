@@ -181,8 +181,8 @@ def _write_deinterleaving(d: Deinterleaving) -> dict[str, Any]:
 
 
 def _write_rfactor(s: RFactor) -> dict[str, Any]:
-    atomic = {"atomic": True} if s.atomic else {}
-    return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **atomic}
+    flags = {name: True for name, is_set in (("atomic", s.atomic), ("contiguous", s.contiguous)) if is_set}
+    return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **flags}
 
 
 def _write_kernel(k: Kernel) -> dict[str, Any]:
@@ -313,14 +313,16 @@ class _Reader:
 
     def _rfactor(self, node: Node) -> RFactor:
         """Read one rfactor and apply it, which adds names."""
-        extra = ["atomic"] if "atomic" in node.mapping() else []
-        func, stage, loops, *rest = node.fields("func", "stage", "loops", *extra)
+        flags = [name for name in ("atomic", "contiguous") if name in node.mapping()]
+        func, stage, loops, *rest = node.fields("func", "stage", "loops", *flags)
+        is_set = {name: value.boolean() for name, value in zip(flags, rest, strict=True)}
         factors = {name: value.integer(2, LARGEST_EXTENT) for name, value in loops.mapping().items()}
         rfactor = RFactor(
             func.choice(self.funcs, "Func of the pipeline"),
             stage.integer(1, 1 << 20),
             tuple(factors.items()),
-            atomic=rest[0].boolean() if rest else False,
+            atomic=is_set.get("atomic", False),
+            contiguous=is_set.get("contiguous", False),
         )
         problem = rfactor_error(self.bound, rfactor)
         if problem:
