@@ -50,7 +50,9 @@ def _streams(lanes: For, unaligned: Collection[str]) -> bool:
         return False
     if not all(s.buffer.in_registers for s in body if isinstance(s, Store)):
         return False
-    loads = [step for buffer, step in access_steps(lanes) if buffer.name in unaligned]
+    loads = [(buffer, step) for buffer, step in access_steps(lanes) if buffer.name in unaligned]
     others = [r for r in reads_in(body) if r.buffer.name not in unaligned and not r.buffer.in_registers]
-    operations = operation_count(body)
-    return bool(loads) and set(loads) == {1} and not others and cpu_policy.is_streamed(operations, len(loads))
+    if not loads or others or any(step != 1 for _, step in loads):
+        return False
+    smallest = min(buffer.count * buffer.dtype.bytes_ for buffer, _ in loads)
+    return cpu_policy.is_streamed(operation_count(body), len(loads), smallest)

@@ -40,13 +40,15 @@ MAX_JAM_OPERATIONS = 400
 
 JAMMED_TERMS = 4
 """Terms of a reduction that are jammed in one lane loop."""
-MIN_JAM_TERMS = 16
+MIN_JAM_TERMS = 256
 """Terms of the shortest reduction whose terms are jammed."""
 WIDE_SUMS_BYTES = 1024
 """Bytes of the running sums of a strip whose terms are jammed: 16 of the 32 vector registers of AVX-512."""
 
 VECTOR_BYTES = 64
 """Bytes of the longest vectors."""
+MIN_STREAM_BYTES = 16 << 20
+"""Bytes of an array that is streamed from memory, more than; a smaller one may lie in caches."""
 MAX_STREAM_OPERATIONS = 2
 """Operations for each element that a reduction streams from memory, at most: more take longer than the loads."""
 
@@ -164,14 +166,15 @@ def terms_are_jammed(terms: int, operations: int) -> bool:
     return terms >= MIN_JAM_TERMS and JAMMED_TERMS * operations <= MAX_JAM_OPERATIONS
 
 
-def is_streamed(operations: int, loads: int) -> bool:
+def is_streamed(operations: int, loads: int, size: int) -> bool:
     """Whether memory limits lanes that accumulate elements.
 
     Args:
         operations: Operations of one lane.
         loads: Elements that it loads.
+        size: Bytes of the smallest array.
     """
-    return operations <= MAX_STREAM_OPERATIONS * loads
+    return operations <= MAX_STREAM_OPERATIONS * loads and size > MIN_STREAM_BYTES
 
 
 def stream_count(positions: ArrayLike) -> int:

@@ -11,12 +11,19 @@ from autosched.analysis.bind import bind
 from autosched.codegen.c import print_c
 from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
+from autosched.schedule import cpu_policy
 from tests.lower.run_backends import assert_backends_agree
 from tests.schedule.building import kernel, root, schedule
 
-ROWS, TERMS = 4, 32 * 24 + 3
+ROWS, TERMS = 4, 32 * 264 + 3
 ALONG_TERMS, ALONG_ROWS = "by=2 rr.i={rounds} tr.i=32 ty=2", "by=1 ty=4 rr.i={terms}"
 y = Var("y")
+
+
+@pytest.fixture(autouse=True)
+def _streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small arrays count as streamed ones."""
+    monkeypatch.setattr(cpu_policy, "MIN_STREAM_BYTES", 0)
 
 
 def text_of(
@@ -59,6 +66,11 @@ def test_longer_computations_use_whole_vectors() -> None:
 
 def test_lanes_along_the_points_use_whole_vectors() -> None:
     assert "HALF_VECTORS" not in text_of(lambda v: v, int32, int32, ALONG_ROWS)
+
+
+def test_arrays_that_may_lie_in_caches_use_whole_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_policy, "MIN_STREAM_BYTES", ROWS * TERMS * 4)
+    assert "HALF_VECTORS" not in text_of(lambda v: v, int32, int32)
 
 
 def test_short_rows_use_whole_vectors() -> None:
