@@ -97,8 +97,8 @@ class AccessEnumerator:
         rolled = self.accesses.rolled.astype(np.int64)
         nest = hash_rows([self.layouts[:, None], flag, rolled, *self.nests.point_columns()])[readers]
         phases = self.accesses.strides % SECTOR_BYTES * kinds["phased"][:, None]
-        # the nest's own key has a factor of its own; rests and phases are of fixed width
-        columns = [nest[:, None], kinds["cache_class"][:, None], self.accesses.rest, phases]
+        # the nest's own key has a factor of its own; periods, rests and phases are of fixed width
+        columns = [nest[:, None], kinds["cache_class"][:, None], self.accesses.period, self.accesses.rest, phases]
         if self.pool.vectors:
             lead = np.where(self.coalesced, self.lead, 0)
             strides = np.where(self.coalesced[:, None], self.accesses.strides, 0)
@@ -154,8 +154,8 @@ class AccessEnumerator:
         in_order = (kinds["phased"][rows] > 0) | (kinds["memory"][rows] == GLOBAL) | (self.aligned[rows] > size)
         steps = np.where(in_order[:, None], self.accesses.strides[rows], 0)
         reads = Reads(
-            self.distinct[rows], kinds["quotient"][rows], self.accesses.rest[rows], steps, size, self.aligned[rows],
-            self.lead[rows],
+            self.distinct[rows], kinds["quotient"][rows], self.accesses.period[rows], self.accesses.rest[rows], steps,
+            size, self.aligned[rows], self.lead[rows],
         )  # fmt: skip
         earlier = self._patterns(pairs.earlier[chosen], np.zeros(len(chosen), bool))
         patterns = self._patterns(rows, ~self.short[rows] & self.distinct[rows])
@@ -219,11 +219,14 @@ class AccessEnumerator:
         rank = int(kinds["rank"][row])
         if not isinstance(shift, int):
             shift = shift[:rank]
-        rest = self.accesses.rest[reader, :rank] if kinds["divides"][reader] else -1
+        divides = kinds["divides"][reader]
+        period = self.accesses.period[reader, :rank] if divides else 1
+        rest = self.accesses.rest[reader, :rank] if divides else -1
         stage = self.accesses.all.locations[plan.where[local]].stage  # as enclosing loops are named
         return ThreadAccessPattern(
-            table, tile, names, reduces, shift, rest, bool(self.guarded[nest]), self._rolled(nest, n, table), stage
-        )
+            table, tile, names, reduces, shift, period, rest, bool(self.guarded[nest]), self._rolled(nest, n, table),
+            stage,
+        )  # fmt: skip
 
     def _rolled(self, nest: int, enclosing: int, table: OffsetTable) -> frozenset[int]:
         """Return the positions of a pattern's loops that stay loops in compiled code."""

@@ -17,6 +17,9 @@ from autosched.lang.expr import Expr, RVar, Var, walk
 MOST_POINTS = 4096
 """Most points at which one stage evaluates inlined Funcs; enumeration ends there, and searches prune such states."""
 
+LONG_PERIOD = 64
+"""Least period of a remainder for which the points of a thread are assumed to be in one period."""
+
 
 @dataclass(frozen=True, slots=True)
 class AccessRow:
@@ -311,7 +314,7 @@ def _row(index: ix.Index, sure: bool) -> AccessRow | None:
         constant = index.const if isinstance(index, ix.Affine) else index
         terms = [(t.name, c) for t, c in ix.terms_of(index) if isinstance(t, ix.LoopVar)]
         return AccessRow(tuple(sorted(terms)), constant, 1, exact=sure)
-    form = form_of_index(_without_clamps(index))
+    form = form_of_index(_within_period(_without_clamps(index)))
     if form is None:
         return None
     q = math.lcm(form.constant.denominator, *(c.denominator for c in form.coefficients.values()))
@@ -319,8 +322,17 @@ def _row(index: ix.Index, sure: bool) -> AccessRow | None:
     floors = sum(isinstance(t, ix.Atom) for t in ix.atoms(index))
     # x + k//2 is the floor of the whole form, (2*x + k)//2
     alone = floors == 0 or (floors == 1 and all(c == 1 for t, c in ix.terms_of(index) if isinstance(t, ix.Atom)))
-    clamped = any(isinstance(t, ix.Atom) and t.kind in ("min", "max") for t in ix.atoms(index))
+    clamped = any(isinstance(t, ix.Atom) and t.kind in ("min", "max", "mod") for t in ix.atoms(index))
     return AccessRow(coefficients, int(form.constant * q), q, sure and not clamped and (form.exact or alone))
+
+
+def _within_period(index: ix.Index) -> ix.Index:
+    """Replace remainders of long periods by their dividends, from which they differ by a constant in each period."""
+
+    def dividend(atom: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:
+        return args[0] if atom.kind == "mod" and atom.payload >= LONG_PERIOD else None
+
+    return ix.rewritten(index, dividend)
 
 
 def _loops_of(index: Expr) -> frozenset[str]:

@@ -35,8 +35,10 @@ class BatchAccesses:
         thread_bytes: ``int64[A, 3]``, change of the address from thread to thread without floor divisions, in bytes.
         point_bytes: ``int64[A, D]``, change of the address from point to point of the nest, in bytes.
         onward: ``int64[A, Q]``, change of the indices in the source's buffer from block to block.
-        rest: ``int64[A, Q]``, remainder of each index before its floor division at the lowest point; -1 without a
-            division, or where threads or blocks differ.
+        period: ``int64[A, Q]``, divisor of the floor division by which all threads and blocks have the same
+            remainder; 1 without one.
+        rest: ``int64[A, Q]``, that remainder of each index before its floor division at the lowest point; -1 without a
+            period.
         thread_points: ``float64[R]``, points of a thread, enclosing loops included.
         listed: ``bool[A]``, whether indices are affine and a thread makes few enough accesses to enumerate.
         rolled: ``bool[R, J]``, which loops over points stay loops in compiled code; their iterations share no loads.
@@ -74,7 +76,8 @@ class BatchAccesses:
         self.origin[inside] = 0
         self.origin[inside, :common] = nests.low[source, :common]
         self.strides = elements * self.kinds["itemsize"][:, None]
-        self.rest = self._rest(factors, nests.onward[reader])
+        self.period = self._period(factors, nests.onward[reader])
+        self.rest = np.where(self.period > 1, self.base % self.period, -1)
         self.factors = factors
         self.thread_bytes = np.matmul(self.strides[:, None, :], self.step)[:, 0]
         self.point_bytes = np.matmul(self.strides[:, None, :], factors)[:, 0] * nests.apart[reader]
@@ -86,17 +89,15 @@ class BatchAccesses:
         self.thread_points: NDArray[np.float64] = nests.serial.astype(np.float64).prod(axis=1) * enclosing
         self.listed: Bools = (self.kinds["affine"] > 0) & (self.thread_points <= MOST_LISTED)[reader]
 
-    def _rest(self, factors: Ints, onward: Ints) -> Ints:
-        """Return the remainders ``rest``."""
+    def _period(self, factors: Ints, onward: Ints) -> Ints:
+        """Return the periods ``period``: ``(12*t + s) // 192`` differs between threads, but is equal for s in 0..11."""
         quotient = self.kinds["quotient"]
-        rest: Ints = np.full_like(self.base, -1)
+        period: Ints = np.ones_like(self.base)
         rows = np.flatnonzero(self.kinds["divides"])
         if len(rows):
-            q = quotient[rows]
-            even = (self.step[rows] % q[:, :, None] == 0).all(axis=2)
-            even &= (factors[rows] * onward[rows][:, None, :] % q[:, :, None] == 0).all(axis=2)
-            rest[rows] = np.where((q > 1) & even, self.base[rows] % q, -1)
-        return rest
+            moves = np.concatenate([self.step[rows], factors[rows] * onward[rows][:, None, :]], axis=2)
+            period[rows] = np.gcd(quotient[rows], np.gcd.reduce(moves, axis=2))
+        return period
 
     @cached_property
     def uneven_groups(self) -> Bools:

@@ -39,7 +39,7 @@ def emitted_accesses(
         if key in named:
             continue
         named.add(key)
-        moving = _moving(pattern, constant, pattern.rest)
+        moving = _moving(pattern, constant, pattern)
         repeated = range(len(pattern.loops)) if pattern.guarded else range(max(moving, default=-1) + 1)
         every, full = pattern.enumerate(constant[None], set(repeated) - skipped)
         indices.append(every)
@@ -50,21 +50,21 @@ def emitted_accesses(
     return np.concatenate(indices), np.concatenate(inside)
 
 
-def _moving(pattern: ThreadAccessPattern, constant: Ints, rest: Ints | int) -> set[int]:
+def _moving(pattern: ThreadAccessPattern, constant: Ints, reader: ThreadAccessPattern) -> set[int]:
     """Return positions of the loops that move an address; a floor division may hide a loop of few iterations."""
     moving = pattern.varying_loops()
     if not pattern.accesses.divides or pattern.length > MOST_POINTS:
         return moving
     every, _ = pattern.enumerate(constant[None], set(range(len(pattern.loops))))
-    values = pattern.accesses.canonical(every, rest)
+    values = reader.canonical(every)
     values = values.reshape(*(p.extent for p in pattern.loops), values.shape[-1])
     return {k for k in moving if (np.diff(values, axis=k) != 0).any()}
 
 
 def _name(pattern: ThreadAccessPattern, constant: Ints, reader: ThreadAccessPattern) -> _Key:
     """Return the key of a named value: the loops that move its address, and its addresses in their iterations."""
-    moving = _moving(pattern, constant, reader.rest)
+    moving = _moving(pattern, constant, reader)
     loops = frozenset((pattern.loops[k].name, tuple(pattern.loops[k].change.tolist())) for k in moving)
     divides = pattern.accesses.divides and pattern.length <= MOST_POINTS
     every, _ = pattern.enumerate((constant + pattern.shift)[None], moving if divides else set())
-    return loops, tuple(reader.accesses.canonical(every, reader.rest).reshape(-1).tolist())
+    return loops, tuple(reader.canonical(every).reshape(-1).tolist())

@@ -174,7 +174,7 @@ def _distinct(
     constants = pattern.accesses.constants
     every, full = pattern.enumerate(constants, pattern.varying_loops() - skipped)
     iteration = pattern.iterations(constants, pattern.varying_loops() - skipped)
-    every = pattern.accesses.canonical(every, pattern.rest)
+    every = pattern.canonical(every)
     if not full.all():
         # the point with most active threads loads an element for all points that use it
         most = np.argsort(-full.sum(axis=1), kind="stable")
@@ -188,7 +188,7 @@ def _distinct(
         skipped_before = _skipped(v, CountingRule.DISTINCT)
         if [_signature(v, k) for k in sorted(skipped_before)] == loops:
             loaded, _ = v.enumerate(v.accesses.constants, v.varying_loops() - skipped_before)
-            loaded = pattern.accesses.canonical(loaded + v.shift, pattern.rest)
+            loaded = pattern.canonical(loaded + v.shift)
             when = v.iterations(v.accesses.constants, v.varying_loops() - skipped_before)
             rows = [np.concatenate([every, loaded]), np.concatenate([iteration, when])[:, None]]
             both, _, which = unique_rows(np.concatenate(rows, axis=1))

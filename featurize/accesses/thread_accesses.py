@@ -97,19 +97,6 @@ class LoopedAccesses:
             loops.append(AccessLoop((nest, d), 0, n, self._change[:, k] * apart[k], False))
         return loops
 
-    def canonical(self, every: Ints, rest: Ints | int) -> Ints:
-        """Return indices ``int64[..., K]`` that differ only if their floor quotients do, where remainders are known.
-
-        Args:
-            every: Indices before floor divisions.
-            rest: See `ThreadAccessPattern`.
-        """
-        if not self.divides:
-            return every
-        divided = (self.quotients > 1) & (np.asarray(rest) >= 0)
-        canonical: Ints = np.where(divided, (every + rest) // self.quotients * self.quotients - rest, every)
-        return canonical
-
 
 @dataclass(frozen=True)
 class ThreadAccessPattern:
@@ -121,8 +108,9 @@ class ThreadAccessPattern:
         around: Names of the enclosing loops, outermost first.
         reduces: Which of these are reductions.
         shift: ``int64[K]``, offset of its indices before floor divisions relative to those of another pattern.
-        rest: ``int64[K]``, the remainder of each index before its floor division at the lowest point; -1 where threads
-            or blocks differ.
+        period: ``int64[K]``, the divisor of the floor division by which all threads and blocks have the same remainder;
+            1 without one.
+        rest: ``int64[K]``, that remainder of each index before its floor division at the lowest point.
         guarded: Whether a guard encloses it.
         rolled: Positions of loops that stay loops in compiled code; their iterations share no loads.
         nest: A name for the nest, if the accesses are named after another nest with equal ones; or None.
@@ -134,6 +122,7 @@ class ThreadAccessPattern:
     around: tuple[Hashable, ...] = ()
     reduces: tuple[bool, ...] = ()
     shift: Ints | int = 0
+    period: Ints | int = 1
     rest: Ints | int = -1
     guarded: bool = False
     rolled: frozenset[int] = frozenset()
@@ -149,6 +138,17 @@ class ThreadAccessPattern:
     def length(self) -> int:
         """Product of the iterations of all loops."""
         return math.prod(p.extent for p in self.loops)
+
+    def canonical(self, every: Ints) -> Ints:
+        """Return indices ``int64[..., K]`` that differ only if their floor quotients do, where remainders are known.
+
+        Args:
+            every: Indices before floor divisions.
+        """
+        canonical: Ints = np.where(
+            np.asarray(self.period) > 1, (every + self.rest) // self.period * self.period - self.rest, every
+        )
+        return canonical
 
     def varying_loops(self) -> set[int]:
         """Return positions of loops that move an index before its floor division."""

@@ -31,6 +31,7 @@ class Reads:
         distinct: ``bool[N]``, whether each element counts once in an iteration of the rolled loops, instead of each
             access at every iteration.
         quotient: ``int64[N, Q]``, floor divisors of the indices.
+        period: ``int64[N, Q]``, see `ThreadAccessPattern`; 1 where it is unknown.
         rest: ``int64[N, Q]``, see `ThreadAccessPattern`; -1 where it is unknown.
         steps: ``int64[N, Q]``, bytes between neighbours in each dimension of the source.
         itemsize: ``int64[N]``.
@@ -41,6 +42,7 @@ class Reads:
 
     distinct: Bools
     quotient: Ints
+    period: Ints
     rest: Ints
     steps: Ints
     itemsize: Ints
@@ -50,17 +52,17 @@ class Reads:
     def take(self, rows: slice) -> Reads:
         """Return the rows of some patterns."""
         return Reads(
-            self.distinct[rows], self.quotient[rows], self.rest[rows], self.steps[rows], self.itemsize[rows],
-            self.aligned[rows], self.lead[rows],
+            self.distinct[rows], self.quotient[rows], self.period[rows], self.rest[rows], self.steps[rows],
+            self.itemsize[rows], self.aligned[rows], self.lead[rows],
         )  # fmt: skip
 
     def canonical(self, owner: Ints, indices: Ints) -> Ints:
         """Return indices that differ only if their floor quotients do, where remainders are known."""
-        divided = (self.quotient > 1) & (self.rest >= 0)
+        divided = self.period > 1
         if not divided.any():
             return indices
-        q, rest = self.quotient[owner], self.rest[owner]
-        canonical: Ints = np.where(divided[owner], (indices + rest) // q * q - rest, indices)
+        period, rest = self.period[owner], self.rest[owner]
+        canonical: Ints = np.where(divided[owner], (indices + rest) // period * period - rest, indices)
         return canonical
 
 

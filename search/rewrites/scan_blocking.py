@@ -22,8 +22,11 @@ FEWEST = 4096
 """Least points of a Func whose scans are cut into blocks: the time of smaller ones is that of launches."""
 BLOCK = 32
 """Elements of a block that one thread scans serially on a GPU, unless more blocks than needed would result."""
-CHUNKS = ((9, 160), (15, 128))
-"""Elements of a chunk and most chunks of a block. Odd strides access different banks of shared memory."""
+CHUNK, MOST_CHUNKS = 12, 256
+"""Elements of a chunk, which one thread scans, and most chunks of a block.
+
+Vectors of 16 bytes at a stride of an odd number of vectors access different banks of shared memory. Loops over up to 16
+points of a thread are unrolled, so that the chunk is in registers."""
 CPU_BLOCK = 512
 """Elements of a block on a CPU: the longest row of a tile, so that a block is scanned in the tile that reads it."""
 MOST_SCANS = 16
@@ -66,12 +69,10 @@ def _blocking(func: BoundFunc, stage: BoundStage, scan: ScanUpdate, target: Targ
             return None
         return ScanBlocking(func.name, stage.number, CPU_BLOCK)
     if contiguous and not scan.is_linear:
-        chunk, most = next((c for c in CHUNKS if scan.length <= c[0] * c[1]), CHUNKS[-1])
-        chunks = min(most, -(-scan.length // chunk))
+        chunks = min(MOST_CHUNKS, -(-scan.length // CHUNK))
         warps = -(-chunks // target.warp_size) * target.warp_size
-        return ScanBlocking(
-            func.name, stage.number, chunk * (warps if chunk * warps < 2 * scan.length else chunks), chunk
-        )  # fmt: skip
+        block = CHUNK * (warps if CHUNK * warps < 2 * scan.length else chunks)
+        return ScanBlocking(func.name, stage.number, block, CHUNK)
     threads = target.multiprocessors * target.max_warps_per_sm * target.warp_size
     if lines >= ENOUGH * threads:
         return None

@@ -2,13 +2,15 @@
 
     f[x] = carry[x // 1024] + block[x // 1024, x % 1024]
 
-An update of ``block`` computes all of its 1024 points, as in `autosched.analysis.rewrites.scan_blocking`. A tile of
-``f`` with 1024 points needs one row of ``block``; a smaller one needs the same row again.
+An update of ``block`` computes all of its 1024 points, as in `autosched.analysis.rewrites.scan_blocking`, or the totals
+of its chunks need most of them. A tile of ``f`` with 1024 points needs one row of ``block``; a smaller one needs the
+same row again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
@@ -18,24 +20,27 @@ MOST_POINTS = 32
 """Most points of a thread along a period."""
 
 
-def periods(bound: BoundPipeline, func: str) -> dict[str, int]:
-    """Return the period of each dimension of a scan by blocks that reads a fixed dimension by a remainder.
+class Period(NamedTuple):
+    """A period of a dimension, and the points of it that one thread computes; 0 for any number."""
 
-    It is the largest divisor of the dimension's remainders.
+    points: int
+    of_thread: int = 0
+
+
+def periods(bound: BoundPipeline, func: str) -> dict[str, Period]:
+    """Return the period of each dimension of a scan by blocks: the elements of a block, and those of a chunk.
+
+    Args:
+        bound: The pipeline.
+        func: A Func; only the result of a scan has periods.
     """
-    if all(s.func != func for s in bound.scans):
+    blocks = {s.block: Period(s.block, s.chunk) for s in bound.scans if s.func == func}
+    if not blocks:
         return {}
     stage = bound.funcs[func].stages[0]
-    found: dict[str, int] = {}
-    whole: set[str] = set()
-    for load, source in stage.loads:
-        if source in bound.funcs and source != func:
-            for e, fixed in zip(load.indices, bound.funcs[source].fixed, strict=True):
-                for name, divisor in _remainders(stage.index_of(e)):
-                    found[name] = max(divisor, found.get(name, 0))
-                    if fixed == (0, divisor - 1):
-                        whole.add(name)
-    return {d: n for d, n in found.items() if d in whole and d in bound.funcs[func].dims}
+    indices = (stage.index_of(e) for load, source in stage.loads if source in bound.funcs for e in load.indices)
+    found = (entry for index in indices for entry in _remainders(index))
+    return {name: blocks[divisor] for name, divisor in found if divisor in blocks}
 
 
 def _remainders(index: ix.Index) -> Iterator[tuple[str, int]]:
@@ -47,9 +52,15 @@ def _remainders(index: ix.Index) -> Iterator[tuple[str, int]]:
                     yield name, int(atom.payload)
 
 
-def period_pairs(period: int, vector: bool, target: Target) -> list[tuple[int, int]]:
-    """Return the pairs of threads and serial points whose product is a period; whole warps along threadIdx.x."""
+def period_pairs(period: Period, vector: bool, target: Target) -> list[tuple[int, int]]:
+    """Return the pairs of threads and serial points whose product is a period; whole warps along threadIdx.x.
+
+    A thread has a whole chunk where there are chunks, and can scan it in registers.
+    """
+    points, of_thread = period
     most = min(target.max_threads_per_block, target.max_block_dim[0 if vector else 2])
+    if of_thread and points // of_thread <= most:
+        return [(points // of_thread, of_thread)]
     least = target.warp_size if vector and target.kind == "cuda" else 1
-    threads = [t for t in range(1, min(period, most) + 1) if period % t == 0 and period // t <= MOST_POINTS]
-    return [(t, period // t) for t in threads if t % least == 0] or [(t, period // t) for t in threads]
+    threads = [t for t in range(1, min(points, most) + 1) if points % t == 0 and points // t <= MOST_POINTS]
+    return [(t, points // t) for t in threads if t % least == 0] or [(t, points // t) for t in threads]

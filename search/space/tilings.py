@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.search.settings import SearchSettings
-from autosched.search.space.periods import period_pairs
+from autosched.search.space.periods import Period, period_pairs
 from autosched.target import Target
 
 Ints = NDArray[np.int64]
@@ -90,7 +90,7 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
 
 def root_tilings(
     sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target, whole: Collection[int] = (),
-    periods: Mapping[int, int] = MappingProxyType({}),
+    periods: Mapping[int, Period] = MappingProxyType({}),
 ) -> Ints:  # fmt: skip
     """Return threads and serial points ``int64[N, 2 * dims]`` to try for a root stage.
 
@@ -100,7 +100,7 @@ def root_tilings(
         settings: Tile sizes to try.
         target: Device limits.
         whole: Positions of dimensions with one thread per point.
-        periods: Points of a tile in some dimensions, by position.
+        periods: Periods of some dimensions, by position.
     """
 
     def pairs(k: int, n: int) -> list[tuple[int, int]]:

@@ -306,3 +306,22 @@ def test_texts_of_nested_indices_stay_short() -> None:
         e = ix.minimum(ix.add(e, p("q")), ix.add(ix.scale(p("r"), 2), k))
     assert len(ix.key(e)) < 1000
     assert ix.key(e) != ix.key(ix.add(e, 1))
+
+
+def test_a_quotient_drops_what_cannot_change_it() -> None:
+    t, s = ix.var("t", 0, 255), ix.var("s", 0, 11)
+    assert ix.key(ix.floordiv(ix.add(ix.scale(t, 12), s), 192)) == ix.key(ix.floordiv(t, 16))
+    assert ix.key(ix.floordiv(ix.add(ix.scale(t, 12), 5), 192)) == ix.key(ix.floordiv(t, 16))
+    assert ix.key(ix.floordiv(ix.add(ix.scale(t, 8), s), 32)) != ix.key(ix.floordiv(t, 4))  # s exceeds 7
+
+
+def test_the_end_of_a_tile_is_in_the_period_of_its_start() -> None:
+    """The last point of a tile of 12 is the minimum of its own and the array's."""
+    b, t = ix.var("b", 0, 9), ix.var("t", 0, 31)
+    x = ix.var("x", 0, 3800)
+    start = ix.add(ix.scale(b, 384), ix.scale(t, 12))
+    env = {"x": (start, ix.minimum(ix.add(start, 11), 3800))}
+    assert [ix.key(i) for i in ix.bounds(ix.floordiv(x, 384), env)] == [ix.key(b)] * 2
+    chunk = ix.floordiv(ix.mod(x, 384), 12)
+    assert [ix.key(i) for i in ix.bounds(chunk, env)] == [ix.key(t)] * 2
+    assert ix.extent(*ix.bounds(ix.mod(ix.mod(x, 384), 12), env)) == 12

@@ -37,7 +37,7 @@ def random_scan(rng: Rng) -> tuple[BoundPipeline, ScanBlocking, bool]:
     y, x, a, f, after = Var("y"), Var("x"), Input("a", kind, 2), Func("f"), Func("after")
     lengths = {"y": int(rng.integers(1, 12)), "x": int(rng.integers(1, 12))}
     dim = str(rng.choice(["y", "x"]))
-    length = lengths[dim] = int(rng.integers(3, 60))
+    length = lengths[dim] = int(rng.integers(3, 90))
     start = int(rng.integers(0, length - 2))  # points before it are not scanned
     order = 2 if op == "second order" else 1
     length = max(length, start + order + 2)

@@ -173,7 +173,8 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, tuple[str, ...]]] = {
     "scatter into registers": (
         SCATTER, schedule(SCATTER, kernel(SCATTER, [root("out", "by=5 ty=8")], [
             member(thread("out", 2), "yx", bins="sy=1 sx=4", bins__1="sy=1 rr.k=64")])),
-        ("kernel 0: bins at THREAD must write at its own point, as registers have no run-time index; use BLOCK",),
+        ("kernel 0: bins at THREAD must write at its own point or in unrolled loops, as registers have no run-time "
+         "index; use BLOCK",),
     ),
     "stages that access points of other threads": (
         SHIFT, schedule(SHIFT, kernel(SHIFT, [root("out", "by=5 ty=8 sx=64"), root("out.1", "by=5 ty=8")])),

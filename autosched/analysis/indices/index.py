@@ -9,13 +9,14 @@ or many blocks at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from autosched.analysis.indices.index_arithmetic import add as add
+from autosched.analysis.indices.index_arithmetic import arms as arms
 from autosched.analysis.indices.index_arithmetic import at_most as at_most
 from autosched.analysis.indices.index_arithmetic import data as data
 from autosched.analysis.indices.index_arithmetic import floordiv as floordiv
@@ -211,7 +212,7 @@ def _atom_bounds(t: Atom, ranges: Sequence[tuple[Number, Number]]) -> tuple[Any,
     lo, hi = ranges[0]
     match t.kind:
         case "div":
-            return floordiv(lo, t.payload), floordiv(hi, t.payload)
+            return _quotients(lo, hi, t.payload)
         case "mod":
             return _mod_bounds(lo, hi, t.payload)
         case "min":
@@ -225,13 +226,26 @@ def _atom_bounds(t: Atom, ranges: Sequence[tuple[Number, Number]]) -> tuple[Any,
     return maximum(minimum(lo, ranges[1][0]), t.interval[0]), minimum(maximum(hi, ranges[1][1]), t.interval[1])
 
 
+def _quotients(lo: Number, hi: Number, c: int) -> tuple[Number, Number]:
+    """Return the quotients of the ends of a range; equal ones if the quotient of a bound of ``hi`` is that of ``lo``.
+
+    The end of a tile is the minimum of its last point and that of the Func.
+    """
+    first, last = floordiv(lo, c), floordiv(hi, c)
+    if isinstance(last, Affine) and isinstance(hi, Affine) and key(first) != key(last):
+        upper = arms(hi, "min") or ()
+        last = first if any(key(floordiv(p, c)) == key(first) for p in upper) else last
+    return first, last
+
+
 def _mod_bounds(lo: Number, hi: Number, c: int) -> tuple[Any, Any]:
-    q0, q1 = floordiv(lo, c), floordiv(hi, c)
+    q0, q1 = _quotients(lo, hi, c)
     if isinstance(q0, np.ndarray) or isinstance(q1, np.ndarray):
         same = np.equal(q0, q1)
         return np.where(same, sub(lo, scale(q0, c)), 0), np.where(same, sub(hi, scale(q0, c)), c - 1)
     if key(q0) == key(q1):
-        return sub(lo, scale(q0, c)), sub(hi, scale(q0, c))
+        ends = [sub(p, scale(q0, c)) for p in arms(hi, "min") or (hi,)]
+        return sub(lo, scale(q0, c)), reduce(minimum, ends)
     return 0, c - 1
 
 

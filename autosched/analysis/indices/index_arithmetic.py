@@ -8,6 +8,7 @@ short as one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,26 @@ def floordiv(a: Number, c: int) -> Any:
         inner = r.terms[0][0]
         if isinstance(inner, Atom) and inner.kind == "div":
             return add(q, floordiv(inner.args[0], c * inner.payload))
+    if (reduced := _without_rest(r, c)) is not None:
+        return add(q, floordiv(*reduced))
     return add(q, _atom("div", (r,), c, f"{r.key}//{c}", (lo // c, hi // c)))
+
+
+def _without_rest(a: Affine, c: int) -> tuple[Index, int] | None:
+    """Return ``(x, m)`` with ``floor(a / c) == floor(x / m)`` for a smaller divisor; None if there is none.
+
+    ``(12*t + s) // 192`` is ``t // 16`` for ``s`` in 0..11.
+    """
+    coefficients = [k for _, k in a.terms if abs(k) > 1]
+    common = gcd(c, *coefficients) if coefficients else 1
+    if common == 1:
+        return None
+    rest = _make({t.key: (t, k) for t, k in a.terms if k % common}, a.const % common)
+    lo, hi = interval(rest)
+    if lo < 0 or hi >= common:
+        return None
+    whole = {t.key: (t, k // common) for t, k in a.terms if k % common == 0}
+    return _make(whole, a.const // common), c // common
 
 
 def mod(a: Number, c: int) -> Any:
@@ -163,7 +183,7 @@ def mod(a: Number, c: int) -> Any:
     return _atom("mod", (r,), c, f"{r.key}%{c}", (0, c - 1))
 
 
-def _arms(a: Index, kind: str) -> tuple[Index, Index] | None:
+def arms(a: Index, kind: str) -> tuple[Index, Index] | None:
     """Return ``(p, q)`` of an index that is their minimum or maximum, possibly plus a sum; else None."""
     if not isinstance(a, Affine):
         return None
@@ -190,13 +210,13 @@ def _follows(a: Index, b: Index, depth: int = 4) -> bool:
     """Return whether ``a <= b`` because of a min or max in either of them."""
     if depth == 0:
         return False
-    if (arms := _arms(a, "max")) is not None:
-        return all(at_most(p, b, depth - 1) for p in arms)
-    if (arms := _arms(b, "min")) is not None:
-        return all(at_most(a, p, depth - 1) for p in arms)
-    if (arms := _arms(a, "min")) is not None and any(at_most(p, b, depth - 1) for p in arms):
+    if (parts := arms(a, "max")) is not None:
+        return all(at_most(p, b, depth - 1) for p in parts)
+    if (parts := arms(b, "min")) is not None:
+        return all(at_most(a, p, depth - 1) for p in parts)
+    if (parts := arms(a, "min")) is not None and any(at_most(p, b, depth - 1) for p in parts):
         return True
-    return (arms := _arms(b, "max")) is not None and any(at_most(a, p, depth - 1) for p in arms)
+    return (parts := arms(b, "max")) is not None and any(at_most(a, p, depth - 1) for p in parts)
 
 
 def minimum(a: Number, b: Number) -> Any:
@@ -211,8 +231,8 @@ def minimum(a: Number, b: Number) -> Any:
     if lo >= 0 or _follows(b, a):
         return b
     for x, y in ((a, b), (b, a)):
-        if (arms := _arms(x, "min")) is not None:
-            for p, q in (arms, arms[::-1]):
+        if (parts := arms(x, "min")) is not None:
+            for p, q in (parts, parts[::-1]):
                 if at_most(y, p):  # min(min(p, q), y)  ->  min(q, y)
                     return minimum(q, y)
     (al, ah), (bl, bh) = interval(a), interval(b)
@@ -233,12 +253,12 @@ def maximum(a: Number, b: Number) -> Any:
     if lo >= 0 or _follows(b, a):
         return a
     for x, y in ((a, b), (b, a)):
-        if (arms := _arms(x, "max")) is not None:
-            for p, q in (arms, arms[::-1]):
+        if (parts := arms(x, "max")) is not None:
+            for p, q in (parts, parts[::-1]):
                 if at_most(p, y):  # max(max(p, q), y)  ->  max(q, y)
                     return maximum(q, y)
-        if (arms := _arms(x, "min")) is not None:
-            for p, q in (arms, arms[::-1]):
+        if (parts := arms(x, "min")) is not None:
+            for p, q in (parts, parts[::-1]):
                 if at_most(y, p):  # max(min(q, p), y)  ->  min(max(q, y), p), the form of a clamp
                     return minimum(maximum(q, y), p)
     (al, ah), (bl, bh) = interval(a), interval(b)

@@ -9,8 +9,9 @@ This is the reduce-then-scan form. Each element is read twice and written once; 
 linear recurrence ``f[x] = w * f[x - 1] + a[x]`` is multiplied by ``w ** 64`` from block to block, and enters a block at
 its first element. Recurrences of second order carry two elements, multiplied by a power of their 2 x 2 matrix.
 
-With ``chunk``, the threads of a block scan chunks of it (``f_block``), and the totals of the chunks are scanned by
-doubling with radix 4 (``f_chunk1``, ``f_chunk4``, ...), as are the totals of the blocks.
+With ``chunk``, the threads of a block scan chunks of it (``f_block``). The totals of the chunks are scanned by doubling
+with radix 4 in rows of 16 (``f_chunk1``, ``f_chunk4``), then the totals of these rows (``f_row1``, ``f_row4``).
+The totals of the blocks are scanned by doubling as well.
 
 The result is an ordinary pipeline with more Funcs, made for the schedules that contain the rewrite. It is exact up to
 the rounding of floating-point sums and products.
@@ -36,11 +37,13 @@ from autosched.lang.func import Definition, Func
 from autosched.lang.functions import max as larger
 from autosched.lang.functions import min as smaller
 from autosched.lang.functions import select
-from autosched.lang.operators import as_expr, typed_const
+from autosched.lang.operators import typed_const
 from autosched.lang.rdom import RDom
 
 RADIX = 4
 """Totals that one step of doubling combines."""
+ROW = 16
+"""Chunks of a block whose totals are scanned together."""
 MOST_DOUBLED = 64
 """Most totals that are scanned by doubling where blocks have no chunks; more are scanned serially."""
 Values = tuple[Expr, ...]
@@ -161,8 +164,8 @@ class _BlockedScan:
         carry = None
         if self._blocks > 1:
             carry = self._second_order_carries() if second else self._carries()
-        block = self._second_order_block(carry) if second else self._block(carry)
-        chunks = self._chunk_totals(block) if self.blocking.chunk else None
+        chunks = self._chunk_totals() if self.blocking.chunk else []
+        block = self._chunks() if chunks else self._second_order_block(carry) if second else self._block(carry)
         new = Func(f.name)
         new.location, new._dtypes = f.location, f.dtypes
         new.boundary, new.boundary_ranges = f.boundary, f.boundary_ranges
@@ -256,7 +259,7 @@ class _BlockedScan:
         k, i, d = self._k, self._i, self._dtypes[0]
         w1, w2 = self.scan.weights[0], self.scan.second[0]
         assert w1 is not None and w2 is not None
-        (value,) = self._elements.at(self._position())
+        (value,) = self._elements.at(self._position(k, i))
         if carry is not None:
             one, two = (Load(carry, self._with_axis(larger(k - 1, 0)), d, c) for c in range(2))
             first = Binary("add", Binary("add", Binary("mul", w1, one, d), Binary("mul", w2, two, d), d), value, d)
@@ -270,14 +273,26 @@ class _BlockedScan:
         self._update(block, self._with_axis(k, j), (j,), (select((k == 0) & (j == 1), own, later),))
         return block
 
-    def _position(self) -> Expr:
+    def _position(self, block: Expr, element: Expr) -> Expr:
         """Return the position of an element of a block; past the end, the last one."""
-        q = self._k * self._size + self._i
+        q = block * self._size + element
         return smaller(q, self.scan.length - 1) if self._blocks * self._size > self.scan.length else q
 
-    def _doubled(self, g: Func, count: int, name: str, elements: int, *outer: Var) -> Func:
-        """Return the scan of ``count`` totals of ``elements`` each along the scanned dimension, by doubling."""
-        k, n = self._k, 1
+    def _doubled(
+        self, g: Func, count: int, name: str, elements: int, *, c: Var | None = None, row: int = 0
+    ) -> Func:  # fmt: skip
+        """Return the scan of ``count`` totals by doubling.
+
+        Args:
+            g: The totals.
+            count: Their number, or that of a row.
+            name: Prefix of the names of the new Funcs.
+            elements: Elements of each total.
+            c: Dimension of the totals, if they are parts of blocks.
+            row: Totals that are scanned together; all by default.
+        """
+        outer, k, n = (() if c is None else (self._k,)), self._k if c is None else c, 1
+        position = k % row if row else k
         while n < count:
             values = self._load(g, *outer, k)
             for m in range(1, RADIX):
@@ -285,39 +300,58 @@ class _BlockedScan:
                     earlier = self._load(g, *outer, larger(k - m * n, 0))
                     more = self._joined(times_powers(self.scan.weights, earlier, m * n * elements), values)
                     values = tuple(
-                        Select(k >= m * n, a, b, d) for a, b, d in zip(more, values, self._dtypes, strict=True)
+                        Select(position >= m * n, a, b, d) for a, b, d in zip(more, values, self._dtypes, strict=True)
                     )
             g = self._new(f"{name}{n}", self._axis_vars(*outer, k), values)
             n *= RADIX
         return g
 
     def _block(self, carry: Func | None) -> Func:
-        """Return the scan of each block, or of each of its chunks; with the carry, if that of a linear recurrence."""
-        k, i, size, chunk = self._k, self._i, self._size, self.blocking.chunk
-        values = self._elements.at(self._position())
+        """Return the scan of each block; with the carry, if that of a linear recurrence."""
+        k, i, size = self._k, self._i, self._size
+        values = self._elements.at(self._position(k, i))
         if carry is not None and self.scan.is_linear:
             start = self._joined(self._weighted(self._load(carry, larger(k - 1, 0)), self.scan.weights), values)
             values = tuple(select((i == 0) & (k > 0), a, b) for a, b in zip(start, values, strict=True))
         block = self._new("block", self._axis_vars(k, i), values)
-        if chunk:
-            loops = RDom("chunk", c=(0, size // chunk), j=(1, chunk)).vars
-            at = loops[0] * chunk + loops[1]
-        else:
-            loops = RDom("element", i=(1, size)).vars
-            at = as_expr(loops[0])
-        previous = self._weighted(self._load(block, k, at - 1), self.scan.weights)
-        self._update(block, self._with_axis(k, at), loops, self._joined(previous, self._load(block, k, at)))
+        (j,) = RDom("element", i=(1, size)).vars
+        previous = self._weighted(self._load(block, k, j - 1), self.scan.weights)
+        self._update(block, self._with_axis(k, j), (j,), self._joined(previous, self._load(block, k, j)))
         return block
 
-    def _chunk_totals(self, block: Func) -> Func | None:
-        """Return the totals of each chunk and all earlier ones of its block."""
-        chunk = self.blocking.chunk
-        count = self._size // chunk - 1
-        c = Var(self._fresh_dim("c"))
-        last = self._load(block, c, self._k * chunk + (chunk - 1))
-        return self._doubled(self._new("chunk", self._axis_vars(c, self._k), last), count, "chunk", chunk, c)
+    def _chunks(self) -> Func:
+        """Return the scan of each chunk of each block."""
+        k, c, i, chunk = self._k, Var(self._fresh_dim("c")), self._i, self.blocking.chunk
+        values = self._elements.at(self._position(k, c * chunk + i))
+        scan = self._new("block", self._axis_vars(k, c, i), values)
+        (j,) = RDom("element", i=(1, chunk)).vars
+        own = self._load(scan, k, c, j)
+        self._update(scan, self._with_axis(k, c, j), (j,), self._joined(self._load(scan, k, c, j - 1), own))
+        return scan
 
-    def _result(self, block: Func, chunks: Func | None, carry: Func | None) -> Values:
+    def _chunk_totals(self) -> list[tuple[int, Func]]:
+        """Return the totals of each chunk and all earlier ones of its row, and of each row and all earlier ones.
+
+        Each with the elements of a chunk or row. There is one row if a block has at most `ROW` chunks.
+
+        They are sums of elements rather than last elements of scans, so that a thread can scan its chunk in registers
+        where the result is computed.
+        """
+        block, c, chunk = self._k, Var(self._fresh_dim("c")), self.blocking.chunk
+        starts: Values = tuple(identity(op, d) for op, d in zip(self.scan.operators, self._dtypes, strict=True))
+        total = self._new("chunk", self._axis_vars(block, c), starts)
+        (j,) = RDom("elements", i=(0, chunk)).vars
+        elements = self._elements.at(self._position(block, c * chunk + j))
+        self._update(total, self._with_axis(block, c), (j,), self._joined(self._load(total, block, c), elements))
+        count = self._size // chunk
+        chunks = self._doubled(total, min(count - 1, ROW), "chunk", chunk, c=c, row=ROW)
+        if count <= ROW:
+            return [(chunk, chunks)]
+        rows = self._new("row", self._axis_vars(block, c), self._load(chunks, block, c * ROW + (ROW - 1)))
+        rows = self._doubled(rows, -(-count // ROW) - 1, "row", ROW * chunk, c=c)
+        return [(chunk, chunks), (ROW * chunk, rows)]
+
+    def _result(self, block: Func, chunks: Sequence[tuple[int, Func]], carry: Func | None) -> Values:
         """Return the values of the Func at its Vars."""
         s, x = self.scan, self.func.vars[self.scan.axis]
         position: Expr = x
@@ -326,10 +360,14 @@ class _BlockedScan:
             position = smaller(larger(x, ends[0]), ends[1])
         q = (position - s.first) if s.step > 0 else (s.first - position)
         k, i = q // self._size, q % self._size
-        values = self._load(block, k, i)
-        if chunks is not None:
-            c = i // self.blocking.chunk
-            values = self._after(c, self._load(chunks, k, larger(c - 1, 0)), values)
+        if chunks:
+            values = self._load(block, k, i // self.blocking.chunk, i % self.blocking.chunk)
+        else:
+            values = self._load(block, k, i)
+        for position, (elements, totals) in enumerate(chunks):
+            c = i // elements
+            number = c % ROW if position + 1 < len(chunks) else c
+            values = self._after(number, self._load(totals, k, larger(c - 1, 0)), values)
         if carry is not None and not s.is_linear:
             values = self._after(k, self._load(carry, larger(k - 1, 0)), values)
         if not outside:

@@ -10,7 +10,7 @@ from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.tile_ownership import unowned_points
-from autosched.schedule.plan import KernelPlan, Nest, NestLoop
+from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
 from autosched.schedule.tilings import MAX_UNROLLED_LOADS, call_chain
 from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageId, StageTiling
 from autosched.target import Target
@@ -195,14 +195,33 @@ def thread_producers_stay_in_registers(plan: KernelPlan) -> Iterator[str]:
                 f"{m.func} at THREAD takes {elements} registers per thread, the limit is {MAX_THREAD_ELEMENTS}; "
                 "compute it at BLOCK"
             )
-        if not all(is_private_tile(allocation.func, s) for s in allocation.func.nonempty_stages):
-            yield f"{m.func} at THREAD must write at its own point, as registers have no run-time index; use BLOCK"
+        own = (n for n in nests.values() if n.stage.func == m.func and not is_private_tile(allocation.func, n.stage))
+        if not all(_updates_at_constants(n, allocation, nests) for n in own):
+            yield (
+                f"{m.func} at THREAD must write at its own point or in unrolled loops, as registers have no run-time "
+                "index; use BLOCK"
+            )
         for n in nests.values():
             if n.stage.func in plan.bound.consumers[m.func] and not _read_at_constants(plan, n, m.func, nests):
                 yield (
                     f"{n.id} reads {m.func} in registers at an index that unrolling does not make constant; "
                     f"compute {m.func} at BLOCK"
                 )
+
+
+def _updates_at_constants(n: Nest, allocation: Allocation, nests: dict[StageId, Nest]) -> bool:
+    """Whether unrolling makes the indices constant at which a producer in registers writes and reads itself."""
+    constant, at = {loop.name for loop in _unrolled_loops(n, nests)}, n.point()
+    own = (f.dims for f in n.stage.footprints if f.source == n.stage.func)
+    indices = [*zip(allocation.func.dims, n.stage.store, strict=True)]
+    indices += [(d, i) for dims in own for d, dim in zip(allocation.func.dims, dims, strict=True) for i in dim]
+    offsets = (ix.sub(ix.substitute(i, at), allocation.base[d]) for d, i in indices)
+    return not n.stage.combine and all(_is_constant_after_unrolling(offset, constant) for offset in offsets)
+
+
+def _is_constant_after_unrolling(offset: ix.Index, unrolled: set[str]) -> bool:
+    atoms = (t for t in ix.atoms(offset) if isinstance(t, ix.Atom))
+    return not any(t.kind in ("data", "select") for t in atoms) and set(ix.loop_vars(offset)) <= unrolled
 
 
 def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId, Nest]) -> bool:
@@ -222,9 +241,7 @@ def _read_at_constants(plan: KernelPlan, n: Nest, name: str, nests: dict[StageId
             if f.source == name:
                 for dim, options in zip(func.dims, choices, strict=True):
                     for i in options:
-                        offset = ix.sub(i, allocation.base[dim])
-                        atoms = [t for t in ix.atoms(offset) if isinstance(t, ix.Atom) and t.kind in ("data", "select")]
-                        if atoms or not set(ix.loop_vars(offset)) <= constant:
+                        if not _is_constant_after_unrolling(ix.sub(i, allocation.base[dim]), constant):
                             return False
                 continue
             for pick in range(max((len(c) for c in choices), default=1)):

@@ -293,8 +293,8 @@ class _Sampler:
 
     def _at_thread(self, func: BoundFunc, d: _Draft) -> ComputeAt | None:
         """Draw a depth inside the innermost stage that contains all readers."""
-        if not all(is_private_tile(func, s) for s in func.nonempty_stages):
-            return None
+        if not all(is_private_tile(func, s) or (self.varied and s.reductions) for s in func.nonempty_stages):
+            return None  # updates in unrolled loops write at constant indices
         by_func = {m.func: m for m in d.fused}
         tilings = {t.stage: t for t in [r.tiling for r in d.roots] + [t for m in d.fused for t in m.tilings]}
 
