@@ -258,12 +258,14 @@ class ScanBlocking:
         stage: Number of the update.
         block: Elements of a block.
         chunk: Elements of a chunk of a block, which divides it; 0 for a serial scan of each block.
+        doubled: Whether the carries of a recurrence of second order are scanned by doubling, not serially.
     """
 
     func: str
     stage: int
     block: int
     chunk: int = 0
+    doubled: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

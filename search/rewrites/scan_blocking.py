@@ -29,6 +29,8 @@ Vectors of 16 bytes at a stride of an odd number of vectors access different ban
 points of a thread are unrolled, so that the chunk is in registers."""
 CPU_BLOCK = 512
 """Elements of a block on a CPU: the longest row of a tile, so that a block is scanned in the tile that reads it."""
+MOST_SERIAL = 64
+"""Most blocks of a line whose carries one thread of a GPU scans serially in recurrences of second order."""
 MOST_SCANS = 16
 """Most scans of one rewrite."""
 
@@ -77,4 +79,6 @@ def _blocking(func: BoundFunc, stage: BoundStage, scan: ScanUpdate, target: Targ
     if lines >= ENOUGH * threads:
         return None
     wanted = -(-threads // lines)
-    return ScanBlocking(func.name, stage.number, max(BLOCK, -(-scan.length // wanted)))
+    block = max(BLOCK, -(-scan.length // wanted))
+    doubled = scan.order == 2 and scan.length > MOST_SERIAL * block
+    return ScanBlocking(func.name, stage.number, block, doubled=doubled)

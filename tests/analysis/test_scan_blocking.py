@@ -121,9 +121,11 @@ def test_recurrences_of_integers_are_exact(dtype: str) -> None:
     assert_equal(recurrence(cast(as_dtype(dtype), 3), dtype), [ScanBlocking("f", 2, 6)])
 
 
-def second_order(one: Any, two: Any, dtype: str = "float64", *, backwards: bool = False) -> BoundPipeline:
+def second_order(
+    one: Any, two: Any, dtype: str = "float64", *, backwards: bool = False, length: int = 41
+) -> BoundPipeline:  # fmt: skip
     """Return a recurrence of second order along the rows of an image."""
-    kind, length = as_dtype(dtype), 41
+    kind = as_dtype(dtype)
     a, f, r = Input("a", kind, 2), Func("f"), RDom("r", x=(2, length))
     f[y, x] = a[y, x]
     at, *earlier = (length - 1 - r.x + n if backwards else r.x - n for n in range(3))
@@ -133,26 +135,42 @@ def second_order(one: Any, two: Any, dtype: str = "float64", *, backwards: bool 
 
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("weights", [(1.2, -0.5), (0.0, 0.75), (1.0, 1.0)])
+@pytest.mark.parametrize("doubled", [False, True])
 @pytest.mark.parametrize("block", [2, 7, 20, 60])
-def test_recurrences_of_second_order(weights: tuple[float, float], block: int, backwards: bool) -> None:
+def test_recurrences_of_second_order(
+    weights: tuple[float, float], block: int, doubled: bool, backwards: bool
+) -> None:  # fmt: skip
     bound = second_order(*weights, backwards=backwards)
     inputs = data_of(bound)
-    got = interpret(block_scans(bound, [ScanBlocking("f", 1, block)]).pipeline, inputs)["f"]
+    got = interpret(block_scans(bound, [ScanBlocking("f", 1, block, doubled=doubled)]).pipeline, inputs)["f"]
     expected = interpret(bound.pipeline, inputs)["f"]
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "uint64"])
+@pytest.mark.parametrize("doubled", [False, True])
 @pytest.mark.parametrize("block", [2, 5, 8, 40])
-def test_recurrences_of_second_order_of_integers_are_exact(dtype: str, block: int) -> None:
+def test_recurrences_of_second_order_of_integers_are_exact(dtype: str, block: int, doubled: bool) -> None:
     kind = as_dtype(dtype)
-    assert_equal(second_order(cast(kind, 3), cast(kind, 5), dtype), [ScanBlocking("f", 1, block)])
+    assert_equal(second_order(cast(kind, 3), cast(kind, 5), dtype), [ScanBlocking("f", 1, block, doubled=doubled)])
 
 
-def test_zeros_stay_zero_in_recurrences_of_second_order() -> None:
+@pytest.mark.parametrize("doubled", [False, True])
+def test_zeros_stay_zero_in_recurrences_of_second_order(doubled: bool) -> None:
     bound = second_order(1e20, 1e20)
     inputs = {"a": np.zeros((3, 41))}
-    assert_equal(bound, [ScanBlocking("f", 1, 16)], inputs)
+    assert_equal(bound, [ScanBlocking("f", 1, 4, doubled=doubled)], inputs)
+
+
+def test_carries_of_long_recurrences_of_second_order_are_doubled_on_a_gpu() -> None:
+    bound = second_order(0.5, -0.25, length=100_000)
+    (blocked,) = scan_rewrites(bound, get_target("h200"))
+    assert [s.doubled for s in blocked.scans] == [True] and "f_carry1024" in blocked.funcs
+    (on_cpu,) = scan_rewrites(bound, get_target("cpu"))
+    assert [s.doubled for s in on_cpu.scans] == [False]
+    assert scan_error(line(), ScanBlocking("f", 1, 8, doubled=True)) == (
+        "'f' is no recurrence of second order: leave out doubled"
+    )
 
 
 def test_two_earlier_elements_alone_are_a_recurrence() -> None:

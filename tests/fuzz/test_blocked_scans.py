@@ -65,7 +65,8 @@ def random_scan(rng: Rng) -> tuple[BoundPipeline, ScanBlocking, bool]:
     chunk = int(rng.integers(2, 6)) if not linear and positions > 4 and rng.random() < 0.5 else 0
     most = 2 * positions - 1
     block = chunk * int(rng.integers(2, max(most // chunk, 2) + 1)) if chunk else int(rng.integers(2, most + 1))
-    return bound, ScanBlocking("f", 1, block if block <= most else 2, chunk if block <= most else 0), exact
+    doubled = order == 2 and bool(rng.random() < 0.5)
+    return bound, ScanBlocking("f", 1, block if block <= most else 2, chunk if block <= most else 0, doubled), exact
 
 
 def check_scan(seed: int) -> None:
@@ -103,4 +104,5 @@ def test_scans_by_blocks_agree_on_many(shard: int) -> None:
 def test_scans_are_varied() -> None:
     drawn: list[tuple[Any, ...]] = [random_scan(np.random.default_rng(seed)) for seed in range(200)]
     assert {scan.chunk > 0 for _, scan, _ in drawn} == {True, False} == {same for *_, same in drawn}
+    assert {scan.doubled for _, scan, _ in drawn} == {True, False}
     assert {d.name for bound, *_ in drawn for d in bound.funcs["f"].dtypes} == {*INTEGERS, *FLOATS}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
+import numpy as np
+
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Binary, Const, Expr, Unary
 from autosched.lang.functions import select
@@ -26,7 +28,7 @@ def times_matrix_power(weights: tuple[Expr, Expr], values: tuple[Expr, Expr], co
     """
     d = values[0].dtype
     zero, one = typed_const(0, d), typed_const(1, d)
-    rows = _matrix_power((weights, (one, zero)), count)
+    rows = _matrix_power(((_folded(weights[0]), _folded(weights[1])), (one, zero)), count)
 
     def product(entry: Expr, value: Expr) -> Expr:
         scaled = Binary("mul", entry, value, d)
@@ -50,9 +52,27 @@ def _matrix_power(matrix: _Matrix, count: int) -> _Matrix:
 def _matrix_product(a: _Matrix, b: _Matrix) -> _Matrix:
     def entry(row: tuple[Expr, Expr], k: int) -> Expr:
         d = row[0].dtype
-        return Binary("add", Binary("mul", row[0], b[0][k], d), Binary("mul", row[1], b[1][k], d), d)
+        products = (_folded(Binary("mul", row[j], b[j][k], d)) for j in range(2))
+        return _folded(Binary("add", *products, d))
 
     return (entry(a[0], 0), entry(a[0], 1)), (entry(a[1], 0), entry(a[1], 1))
+
+
+def _folded(e: Expr) -> Expr:
+    """Return sums, products and negations of constants as one constant, rounded after each operation."""
+    match e:
+        case Binary(op="add" | "mul"):
+            operands = [_folded(e.a), _folded(e.b)]
+        case Unary(op="neg"):
+            operands = [_folded(e.a)]
+        case _:
+            return e
+    constants = [np.asarray(c.value).astype(e.dtype.numpy) for c in operands if isinstance(c, Const)]
+    if len(constants) < len(operands):
+        return e
+    with np.errstate(all="ignore"):
+        value = {"add": np.add, "mul": np.multiply, "neg": np.negative}[e.op](*constants)
+    return Const(value.item(), e.dtype)
 
 
 def _times_power(weight: Expr, value: Expr, count: int) -> Expr:

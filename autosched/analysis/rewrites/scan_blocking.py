@@ -93,6 +93,8 @@ def _checked(bound: BoundPipeline, blocking: ScanBlocking) -> ScanUpdate | str:
             f"chunks of {blocking.chunk} elements in blocks of {blocking.block} of {blocking.func!r}: give a divisor, "
             "and none for a linear recurrence"
         )
+    if blocking.doubled and scan.order != 2:
+        return f"{blocking.func!r} is no recurrence of second order: leave out doubled"
     elements = ScanElements(scan)
     if any(value is None for values in elements.at_start() for value in values):
         return f"{blocking.func!r} is undefined at the position before update {blocking.stage}"
@@ -247,12 +249,31 @@ class _BlockedScan:
         self._update(total, self._with_axis(k), (i,), (later, one))
         if n == 1:
             return total
+        if self.blocking.doubled:
+            return self._doubled_pairs(total, n, (w1, w2))
         carry = self._new("carry", self._axis_vars(k), of(total, k), pair)
         (r,) = RDom("blocks", k=(1, n)).vars
         moved = times_matrix_power((w1, w2), of(carry, r - 1), self._size)
         values = tuple(Binary("add", a, b, d) for a, b in zip(moved, of(carry, r), strict=True))
         self._update(carry, self._with_axis(r), (r,), values)
         return carry
+
+    def _doubled_pairs(self, g: Func, count: int, weights: tuple[Expr, Expr]) -> Func:
+        """Return the scan of ``count`` pairs of last elements of blocks by doubling."""
+        k, n, d = self._k, 1, self._dtypes[0]
+
+        def of(at: Expr) -> tuple[Expr, Expr]:
+            return Load(g, self._with_axis(at), d, 0), Load(g, self._with_axis(at), d, 1)
+
+        while n < count:
+            values: Values = of(k)
+            for m in (m for m in range(1, RADIX) if m * n < count):
+                moved = times_matrix_power(weights, of(larger(k - m * n, 0)), m * n * self._size)
+                more = (Binary("add", a, b, d) for a, b in zip(moved, values, strict=True))
+                values = tuple(Select(k >= m * n, a, b, d) for a, b in zip(more, values, strict=True))
+            g = self._new(f"carry{n}", self._axis_vars(k), values, (d, d))
+            n *= RADIX
+        return g
 
     def _second_order_block(self, carry: Func | None) -> Func:
         """Return the scan of each block, which the last two elements before it enter."""

@@ -173,7 +173,8 @@ def _write_window(w: WindowDoubling) -> dict[str, Any]:
 
 
 def _write_scan(s: ScanBlocking) -> dict[str, Any]:
-    return {"func": s.func, "stage": s.stage, "block": s.block, **({"chunk": s.chunk} if s.chunk else {})}
+    options = {**({"chunk": s.chunk} if s.chunk else {}), **({"doubled": True} if s.doubled else {})}
+    return {"func": s.func, "stage": s.stage, "block": s.block, **options}
 
 
 def _write_deinterleaving(d: Deinterleaving) -> dict[str, Any]:
@@ -269,11 +270,13 @@ class _Reader:
 
     def _scan(self, node: Node) -> ScanBlocking:
         """Read one scan by blocks and apply it, which adds names."""
-        extra = ["chunk"] if "chunk" in node.mapping() else []
+        extra = [option for option in ("chunk", "doubled") if option in node.mapping()]
         func, stage, block, *rest = node.fields("func", "stage", "block", *extra)
+        options = dict(zip(extra, rest, strict=True))
         name = func.choice(self.funcs, "Func of the pipeline")
-        chunk = rest[0].integer(2, LARGEST_EXTENT) if rest else 0
-        scan = ScanBlocking(name, stage.integer(1, 1 << 20), block.integer(2, LARGEST_EXTENT), chunk)
+        chunk = options["chunk"].integer(2, LARGEST_EXTENT) if "chunk" in options else 0
+        doubled = "doubled" in options and options["doubled"].boolean()
+        scan = ScanBlocking(name, stage.integer(1, 1 << 20), block.integer(2, LARGEST_EXTENT), chunk, doubled)
         problem = scan_error(self.bound, scan)
         if problem:
             raise node.error(f"cannot be made: {problem}")
