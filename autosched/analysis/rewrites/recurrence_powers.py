@@ -52,8 +52,8 @@ def _matrix_power(matrix: _Matrix, count: int) -> _Matrix:
 def _matrix_product(a: _Matrix, b: _Matrix) -> _Matrix:
     def entry(row: tuple[Expr, Expr], k: int) -> Expr:
         d = row[0].dtype
-        products = (_folded(Binary("mul", row[j], b[j][k], d)) for j in range(2))
-        return _folded(Binary("add", *products, d))
+        first, second = (_folded(Binary("mul", row[j], b[j][k], d)) for j in range(2))
+        return _folded(Binary("add", first, second, d))
 
     return (entry(a[0], 0), entry(a[0], 1)), (entry(a[1], 0), entry(a[1], 1))
 

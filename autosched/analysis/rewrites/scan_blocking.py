@@ -385,9 +385,9 @@ class _BlockedScan:
             values = self._load(block, k, i // self.blocking.chunk, i % self.blocking.chunk)
         else:
             values = self._load(block, k, i)
-        for position, (elements, totals) in enumerate(chunks):
+        for elements, totals in chunks:
             c = i // elements
-            number = c % ROW if position + 1 < len(chunks) else c
+            number = c if totals is chunks[-1][1] else c % ROW
             values = self._after(number, self._load(totals, k, larger(c - 1, 0)), values)
         if carry is not None and not s.is_linear:
             values = self._after(k, self._load(carry, larger(k - 1, 0)), values)
