@@ -24,6 +24,11 @@ MIN_STRIP_REMAINDER = 32
 """Lanes of the shortest remainder after the strips; a shorter remainder is merged into the last strip."""
 SUMS_BYTES = 1536
 """Bytes of the running sums of a strip: 24 vectors of AVX-512."""
+MANY_LOADS = 48
+"""Least different loads of a lane loop that is cut into single vectors. gcc advances one pointer for each load, and has
+registers for about ten."""
+VECTOR_BYTES = 64
+"""Bytes of one vector of AVX-512."""
 
 JAM_FACTORS = (4, 3, 2)
 """Rows that are jammed, most first. The first factor that divides the number of rows and fits is used."""

@@ -146,3 +146,20 @@ def test_random_schedules_agree() -> None:
         some += "strips" in print_c(program).text
         assert_backends_agree(bound, program, emulate=False)
     assert some > 3
+
+
+@pytest.mark.parametrize(("taps", "cut"), [(46, False), (48, True)])
+@pytest.mark.parametrize(("dtype", "lanes"), [(float32, 16), (float64, 8)])
+def test_rows_with_very_many_loads_are_cut_into_vectors(taps: int, cut: bool, dtype: DType, lanes: int) -> None:
+    """gcc would advance a pointer for each load; the store counts as well. Lanes left over form a loop of their own."""
+    image, out = Input("image", dtype, 2), Func("out")
+    value = image[y, x]
+    for k in range(1, taps):
+        value = value * 0.5 + image[y + k % 5, x + 3 * k]
+    out[y, x] = value
+    bound = bind(Pipeline(out.over(y=(0, 6), x=(0, 406))), {"image": (11, 406 + 3 * taps)})
+    program = lower(bound, schedule(bound, kernel(bound, [root("out", "by=2 bx=2 sy=3 tx=203")])))
+    text = print_c(program).text
+    assert (f"{203 // lanes} vectors of {lanes} threads" in text) is cut
+    assert f"x_t < {203 % lanes};" in text or not cut
+    assert_backends_agree(bound, program)

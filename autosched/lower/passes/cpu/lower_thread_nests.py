@@ -6,7 +6,7 @@ share one `Namer` and one set of bound indices:
     lane loop                  strip_mine, which includes make_lane_loop_innermost; strip_mine_wide; collapse_all
     loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; jam_terms;
                                split_scatter_loop if it gathers; keep_carried_values
-    innermost lane loop        unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
+    innermost lane loop        cut_into_vectors, unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
                                split_table_lookups
     serial loop                privatise_bins, keep_carried_values
     statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
@@ -58,7 +58,12 @@ from autosched.lower.passes.cpu.replace_scalars import keep_carried_values
 from autosched.lower.passes.cpu.shift_tail import shift_tail
 from autosched.lower.passes.cpu.split_index_set import split_at_clamps
 from autosched.lower.passes.cpu.split_scatter_loop import SplitScatter, split_scatter_loop
-from autosched.lower.passes.cpu.strip_mine import keeps_sums_in_registers, strip_mine, strip_mine_wide
+from autosched.lower.passes.cpu.strip_mine import (
+    cut_into_vectors,
+    keeps_sums_in_registers,
+    strip_mine,
+    strip_mine_wide,
+)
 from autosched.lower.passes.cpu.unroll_and_jam import jam_ends, unroll_and_jam
 from autosched.lower.passes.cpu.unroll_by_period import unroll_by_period
 from autosched.lower.passes.cpu.unswitch_rows import unswitch_rows
@@ -193,6 +198,8 @@ class _NestLowering:
 
     def _piece(self, s: Stmt) -> Body:
         match s:
+            case For(role=LoopRole.THREAD) if vectors := cut_into_vectors(s, self._namer):
+                return tuple(t for loop in vectors for t in self._vectors(loop))
             case For(role=LoopRole.THREAD):
                 return tuple(t for loop in unroll_by_period(s, self._namer) for t in self._parts(loop))
             case For() if peeled := peel_last_iteration(s):
@@ -204,6 +211,12 @@ class _NestLowering:
                 condition = self._hidden(s)
                 return (replace(condition, then=self._pieces(s.then), orelse=()),)
         return self._statement(s)
+
+    def _vectors(self, s: For) -> Body:
+        """Return a lowered loop over single vectors, or the lanes that are left over."""
+        if s.role is LoopRole.THREAD:
+            return self._parts(s)
+        return (replace(s, body=tuple(t for v in s.body if isinstance(v, For) for t in self._parts(v))),)
 
     def _parts(self, loop: For) -> Body:
         """Return the lowered parts of a lane loop. The part without clamps has most lanes."""

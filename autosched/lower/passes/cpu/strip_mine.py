@@ -1,4 +1,4 @@
-"""Strip-mine wide lane loops with reductions so that running sums stay in registers, for the C backend.
+"""Strip-mine wide lane loops, for the C backend: for running sums in registers, and for few pointers.
 
     for lane < 512: { acc = 0; for s: { acc = acc + in[s, lane] }; store acc }
     ->  for strip < 4: { acc[128]; for lane < 128: acc[lane] = 0;
@@ -7,6 +7,12 @@
 The reduction loop is outside the lane loop (`autosched.lower.passes.cpu.distribute_lane_loop`), so all lanes of a row
 have a running sum at once. gcc keeps the sums of a few vectors in registers if it can unroll the lane loop. Otherwise
 it loads and stores all sums in every iteration of the reduction.
+
+    for lane < 512: out[lane] = f(in[lane + 3], in[lane + 40], ...)
+    ->  for strip < 32: for lane < 16: out[16*strip + lane] = f(in[16*strip + lane + 3], in[16*strip + lane + 40], ...)
+
+gcc advances a pointer for each load of a vectorised loop, in memory where registers are too few. A loop of one vector
+has no pointers: its loads are at constants from one address (`autosched.schedule.cpu_policy.MANY_LOADS`).
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
-from autosched.lower.ir import Alloc, Buffer, For, LoopRole, Stmt, Store, WarpReduce, walk
+from autosched.lower.ir import Alloc, Buffer, BufferRead, For, LoopRole, Stmt, Store, WarpReduce, walk
 from autosched.lower.ir_queries import reads_in
 from autosched.lower.passes.cpu.distribute_lane_loop import distribute, is_unit_stride, make_lane_loop_innermost
 from autosched.lower.passes.cpu.jam_terms import has_separate_terms
@@ -68,6 +74,30 @@ def _strips(loop: For, length: int, namer: Namer) -> tuple[tuple[Stmt, ...], ...
     body = distribute(loop, length, ix.scale(ix.var(strip, 0, count - 1), length))
     strips = For(strip, count, LoopRole.SERIAL, body, comment=f"{count} strips of {length} threads")
     return ((strips,), distribute(loop, left, count * length)) if left else ((strips,),)
+
+
+def cut_into_vectors(loop: For, namer: Namer) -> tuple[For, ...]:
+    """Return a loop over single vectors, and the lanes left over, in place of a lane loop with very many loads.
+
+    Nothing is returned for other loops.
+
+    Args:
+        loop: A lane loop without loops inside, after distribution.
+        namer: Returns names that are new in the kernel.
+    """
+    inside = tuple(walk(loop.body))
+    accesses: list[BufferRead | Store] = [*reads_in(inside), *(s for s in inside if isinstance(s, Store))]
+    if len({(a.buffer.name, ix.key(a.index)) for a in accesses}) < cpu_policy.MANY_LOADS or not _is_whole(loop):
+        return ()
+    lanes = cpu_policy.VECTOR_BYTES // min(a.buffer.dtype.bytes_ for a in accesses)
+    count, left = divmod(loop.extent, lanes)
+    if count < 2:
+        return ()
+    strip = namer(loop.name)
+    body = distribute(loop, lanes, ix.scale(ix.var(strip, 0, count - 1), lanes))
+    vectors = For(strip, count, LoopRole.SERIAL, body, comment=f"{count} vectors of {lanes} threads")
+    rest = distribute(loop, left, count * lanes) if left else ()
+    return (vectors, *(s for s in rest if isinstance(s, For)))
 
 
 def keeps_sums_in_registers(loop: For, around: For) -> bool:
