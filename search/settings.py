@@ -63,6 +63,8 @@ class SearchSettings:
             (`autosched.search.rewrites.deinterleaving`).
         hoisting: Whether values that depend on one coordinate alone may be in a Func of that coordinate
             (`autosched.search.rewrites.invariant_hoisting`).
+        unrolling: Whether reductions that read tables of constants may be unrolled, with the entries as constants
+            (`autosched.search.rewrites.reduction_unrolling`).
         narrowing: Whether integers are computed and stored in the narrowest types that hold them
             (`autosched.search.rewrites.integer_narrowing`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
@@ -110,6 +112,7 @@ class SearchSettings:
     scans: bool = True
     deinterleaving: bool = True
     hoisting: bool = True
+    unrolling: bool = True
     narrowing: bool = True
     horizontal_fusion: bool = False
     mainloops: bool = True
@@ -164,6 +167,7 @@ PAPER = SearchSettings(
     scans=False,
     deinterleaving=False,
     hoisting=False,
+    unrolling=False,
     narrowing=False,
     mainloops=False,
     sliding_windows=False,

@@ -297,6 +297,21 @@ class InvariantHoisting:
 
 
 @dataclass(frozen=True, slots=True, order=True)
+class ReductionUnrolling:
+    """A reduction unrolled with its tables evaluated (`autosched.analysis.rewrites.reduction_unrolling`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        stage: Number of the update.
+        loop: The only reduction loop of the update.
+    """
+
+    func: str
+    stage: int
+    loop: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class IntegerNarrowing:
     """Funcs in the narrowest integer types that hold their values (`autosched.analysis.rewrites.integer_narrowing`).
 
@@ -308,7 +323,14 @@ class IntegerNarrowing:
 
 
 PipelineRewrites = tuple[
-    WindowDoubling | ScanBlocking | Deinterleaving | InvariantHoisting | IntegerNarrowing | RFactor | HorizontalFusion,
+    WindowDoubling
+    | ScanBlocking
+    | Deinterleaving
+    | InvariantHoisting
+    | ReductionUnrolling
+    | IntegerNarrowing
+    | RFactor
+    | HorizontalFusion,
     ...,
 ]
 """Rewrites of a pipeline that a schedule states, in the order of their application."""
@@ -367,6 +389,9 @@ class BoundPipeline:
         hoistings: The hoisted invariants (`autosched.analysis.rewrites.invariant_hoisting`), in the order of
             application.
         before_hoisting: The pipeline without hoisted invariants and all later rewrites.
+        unrollings: The unrolled reductions (`autosched.analysis.rewrites.reduction_unrolling`), in the order of
+            application.
+        before_unrolling: The pipeline without unrolled reductions and all later rewrites.
         narrowings: The narrowed integers (`autosched.analysis.rewrites.integer_narrowing`), in the order of their
             application.
         before_narrowing: The pipeline without narrowed integers and all later rewrites.
@@ -400,6 +425,8 @@ class BoundPipeline:
     before_deinterleaving: BoundPipeline | None = field(repr=False, compare=False, default=None)
     hoistings: tuple[InvariantHoisting, ...] = ()
     before_hoisting: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    unrollings: tuple[ReductionUnrolling, ...] = ()
+    before_unrolling: BoundPipeline | None = field(repr=False, compare=False, default=None)
     narrowings: tuple[IntegerNarrowing, ...] = ()
     before_narrowing: BoundPipeline | None = field(repr=False, compare=False, default=None)
     rfactors: tuple[RFactor, ...] = ()
@@ -421,6 +448,7 @@ class BoundPipeline:
         return (
             before
             or rewritten.before_hoisting
+            or rewritten.before_unrolling
             or rewritten.before_narrowing
             or rewritten.before_rfactor
             or rewritten
@@ -438,7 +466,8 @@ class BoundPipeline:
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of `root_pipeline` that kernels compute."""
         return (
-            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.narrowings, *self.rfactors,
+            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.unrollings, *self.narrowings,
+            *self.rfactors,
             *self.fusions,
         )  # fmt: skip
 

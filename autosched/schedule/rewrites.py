@@ -14,6 +14,7 @@ from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deint
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
+from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
@@ -41,6 +42,7 @@ _KINDS = (
     _Kind("scan by blocks", "scans", block_scans, scan_error),
     _Kind("deinterleaving", "deinterleavings", deinterleave_reads, deinterleaving_error),
     _Kind("hoisting", "hoistings", hoist_invariants, hoisting_error),
+    _Kind("unrolling", "unrollings", unroll_reductions, unrolling_error),
     _Kind("narrowing", "narrowings", narrow_integers, narrowing_error),
     _Kind("rfactor", "rfactors", apply_rfactors, rfactor_error),
     _Kind("horizontal fusion", "fusions", fuse_outputs, fusion_error),

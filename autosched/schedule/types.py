@@ -20,6 +20,7 @@ from autosched.analysis.bound_pipeline import (
     IntegerNarrowing,
     InvariantHoisting,
     PipelineRewrites,
+    ReductionUnrolling,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -325,7 +326,8 @@ class Schedule:
     """Kernels in launch order, for the pipeline with this hash.
 
     The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
-    are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``narrowings``, ``rfactors``, and
+    are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``unrollings``, ``narrowings``,
+    ``rfactors``, and
     horizontal ``fusions``.
     """
 
@@ -337,6 +339,7 @@ class Schedule:
     scans: tuple[ScanBlocking, ...] = ()
     deinterleavings: tuple[Deinterleaving, ...] = ()
     hoistings: tuple[InvariantHoisting, ...] = ()
+    unrollings: tuple[ReductionUnrolling, ...] = ()
     narrowings: tuple[IntegerNarrowing, ...] = ()
 
     def __repr__(self) -> str:
@@ -346,6 +349,7 @@ class Schedule:
         parts += [f"scan by blocks {s.func}.{s.stage}" for s in self.scans]
         parts += [f"deinterleaving {d.source} in {d.func}" for d in self.deinterleavings]
         parts += [f"hoisting of {h.dim} in {h.func}" for h in self.hoistings]
+        parts += [f"unrolling {u.func}.{u.stage}" for u in self.unrollings]
         parts += [f"narrowing of {' + '.join(n.funcs)}" for n in self.narrowings]
         parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
@@ -363,6 +367,7 @@ class Schedule:
             bound.scans,
             bound.deinterleavings,
             bound.hoistings,
+            bound.unrollings,
             bound.narrowings,
         )
 
@@ -370,7 +375,8 @@ class Schedule:
     def rewrites(self) -> PipelineRewrites:
         """The rewrites of the pipeline, in the order of their application."""
         return (
-            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.narrowings, *self.rfactors,
+            *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.unrollings, *self.narrowings,
+            *self.rfactors,
             *self.fusions,
         )  # fmt: skip
 

@@ -11,6 +11,7 @@ from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_e
 from autosched.search.rewrites.deinterleaving import deinterleaving_rewrites
 from autosched.search.rewrites.integer_narrowing import narrowed
 from autosched.search.rewrites.invariant_hoisting import hoisting_rewrites
+from autosched.search.rewrites.reduction_unrolling import unrolling_rewrites
 from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.rewrites.scan_blocking import scan_rewrites
 from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
@@ -47,6 +48,8 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
         rewrites += map(narrow, deinterleaving_rewrites(bound))
     if settings.hoisting:
         rewrites += map(narrow, hoisting_rewrites(bound))
+    if settings.unrolling:
+        rewrites += map(narrow, unrolling_rewrites(bound))
     fusions = _fusions(base) if settings.horizontal_fusion and target.kind == "cuda" else ()
     return [*rewrites, fuse_outputs(base, fusions)] if fusions else rewrites
 

@@ -59,6 +59,7 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
         packing=False,
         deinterleaving=False,
         hoisting=False,
+        unrolling=False,
         horizontal_fusion=False,
         mainloops=False,
         sliding_windows=False,

@@ -17,6 +17,7 @@ from autosched.analysis.bound_pipeline import (
     IntegerNarrowing,
     InvariantHoisting,
     LaneLoop,
+    ReductionUnrolling,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -28,6 +29,7 @@ from autosched.analysis.rewrites.integer_narrowing import narrow_integers
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.lane_loops import add_lane_loops
 from autosched.analysis.rewrites.mainloop_step import restrict_to_step, with_one_step
+from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions
 from autosched.analysis.rewrites.rewrite import (
     CacheRead,
     MainloopStep,
@@ -84,6 +86,7 @@ REWRITES: dict[str, Rewrite] = {
     "scan": ScanBlocking("prefix", 1, 8),
     "deinterleaving": Deinterleaving("strided", "image", 2),
     "hoisting": InvariantHoisting("weighted", "x"),
+    "unrolling": ReductionUnrolling("near", 1, "w.x"),
     "narrowing": IntegerNarrowing(("parity",)),
     "rfactor": RFactor("total", 1, (("r.x", 4),)),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
@@ -126,6 +129,7 @@ def test_functions_of_the_package_apply_rewrites() -> None:
         bound, REWRITES["deinterleaving"]
     )
     assert hoist_invariants(bound, [InvariantHoisting("weighted", "x")]) is apply(bound, REWRITES["hoisting"])
+    assert unroll_reductions(bound, [ReductionUnrolling("near", 1, "w.x")]) is apply(bound, REWRITES["unrolling"])
     assert narrow_integers(bound, [IntegerNarrowing(("parity",))]) is apply(bound, REWRITES["narrowing"])
     assert fuse_outputs(bound, [HorizontalFusion(("twice", "half"))]) is apply(bound, REWRITES["horizontal fusion"])
     assert insert_cache_reads(bound, ["image", "nothing"]) is apply(bound, REWRITES["cache read"])

@@ -1,4 +1,5 @@
-"""Deinterleaved reads and hoisted invariants of random programs: the interpreter's bits, and those of compiled code."""
+"""Deinterleaved reads, hoisted invariants and unrolled reductions of random programs: the interpreter's bits, and those
+of compiled code."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ import numpy as np
 import pytest
 
 from autosched import interpret
-from autosched.analysis.bound_pipeline import BoundPipeline, Deinterleaving, InvariantHoisting
+from autosched.analysis.bound_pipeline import BoundPipeline, Deinterleaving, InvariantHoisting, ReductionUnrolling
 from autosched.analysis.rewrites import invariant_hoisting
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error, strides
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
+from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.errors import BoundsError
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -22,7 +24,7 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.pipelines import Case, random_case
 from tests.fuzz.test_fuzz import bound_if_small
 
-CPU = get_target("cpu")
+CPU, H200 = get_target("cpu"), get_target("h200")
 COMPILE_EVERY = 8
 
 
@@ -38,6 +40,11 @@ def rewrites_of(bound: BoundPipeline) -> Iterator[BoundPipeline]:
             hoisting = InvariantHoisting(f.name, dim)
             if not hoisting_error(bound, hoisting):
                 yield hoist_invariants(bound, [hoisting])
+        for stage in f.stages[1:]:
+            for loop in stage.reductions:
+                unrolling = ReductionUnrolling(f.name, stage.number, loop.name)
+                if not unrolling_error(bound, unrolling):
+                    yield unroll_reductions(bound, [unrolling])
 
 
 def outputs_of(bound: BoundPipeline, case: Case) -> Mapping[str, np.ndarray[Any, Any]]:
@@ -46,8 +53,8 @@ def outputs_of(bound: BoundPipeline, case: Case) -> Mapping[str, np.ndarray[Any,
 
 
 def check_rewrites(seeds: range) -> list[int]:
-    """Check the rewrites of random programs; return the numbers of deinterleavings and of hoistings."""
-    counts = [0, 0]
+    """Check the rewrites of random programs; return the numbers of deinterleavings, hoistings and unrollings."""
+    counts = [0, 0, 0]
     for seed in seeds:
         try:
             case = random_case(Choices.from_seed(seed))
@@ -59,11 +66,12 @@ def check_rewrites(seeds: range) -> list[int]:
             got = outputs_of(rewritten, case)
             for name, values in outputs_of(bound, case).items():
                 np.testing.assert_array_equal(got[name], values, err_msg=f"seed {seed}, {rewritten.rewrites}")
-            counts[bool(rewritten.hoistings)] += 1
+            counts[2 if rewritten.unrollings else bool(rewritten.hoistings)] += 1
             if sum(counts) % COMPILE_EVERY == 0:
-                schedule = sample_schedule(rewritten, CPU, np.random.default_rng(seed))
+                backend, target = ("emulator", H200) if counts[2] % 2 else ("cpu", CPU)
+                schedule = sample_schedule(rewritten, target, np.random.default_rng(seed))
                 assert from_json(to_json(bound, schedule), bound) == schedule
-                kernel = ScheduledPipeline(bound, schedule, CPU, case.params).compile("cpu")
+                kernel = ScheduledPipeline(bound, schedule, target, case.params).compile(backend)
                 found = kernel({**case.inputs, **case.params})
                 for array, values in zip(found if isinstance(found, tuple) else (found,), got.values(), strict=True):
                     np.testing.assert_allclose(array, values, rtol=1e-5, err_msg=f"seed {seed}, {rewritten.rewrites}")

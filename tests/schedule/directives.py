@@ -24,6 +24,7 @@ from autosched.analysis.bound_pipeline import (
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
+    ReductionUnrolling,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -32,6 +33,7 @@ from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
+from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.scan_blocking import block_scans
 from autosched.analysis.rewrites.window_doubling import double_windows
@@ -286,6 +288,27 @@ def invariant_hoisting() -> Example:
     return Example(text(hoisted, table, found), {"hoistings": written(hoisted, table, found)["hoistings"]}, before)
 
 
+def reduction_unrolling() -> Example:
+    img, f, g, offset, r, k = (
+        Input("img", float32, 2),
+        Func("f"),
+        Func("g"),
+        Func("offset"),
+        RDom("r", x=(0, 4)),
+        Var("k"),
+    )
+    offset[x] = x * x % 3
+    g[k, y, x] = img[y, x + k] * 2
+    f[y, x] = 0.0
+    f[y, x] += g[clamp(offset[r.x], 0, 2), y, x + r.x]
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"img": (64, 136)})
+    roots = [root("f", TILE), root("f.1", f"{TILE} rr.x=4")]
+    before = text(bound, kernel(bound, [root("offset", "tx=4")]), kernel(bound, roots, inlined=["g"]))
+    unrolled = unroll_reductions(bound, [ReductionUnrolling("f", 1, "r.x")])
+    found = kernel(unrolled, [root("f", TILE)])
+    return Example(text(unrolled, found), {"unrollings": written(unrolled, found)["unrollings"]}, before)
+
+
 def integer_narrowing() -> Example:
     img, gray, f = Input("img", uint8, 3), Func("gray"), Func("f")
     gray[y, x] = (cast(int32, img[0, y, x]) + cast(int32, img[1, y, x])) >> 1
@@ -417,6 +440,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Scan by blocks": scan_blocking,
     "Deinterleaving": deinterleaving,
     "Invariant hoisting": invariant_hoisting,
+    "Reduction unrolling": reduction_unrolling,
     "Integer narrowing": integer_narrowing,
     "Rfactor": rfactor,
     "Atomic update": atomic,

@@ -2,10 +2,10 @@
 
 Rewrites are data (`rewrite`), applied by `autosched.analysis.rewrites.rewrite.apply`. One module each builds them:
 windows by doubling (`window_doubling`), deinterleaved reads (`deinterleaving`), hoisted invariants
-(`invariant_hoisting`), narrow integers (`integer_narrowing`), reduction factoring (`rfactor`), fusion of independent
-outputs (`horizontal_fusion`), copies of operands (`cache_read`), loops over the lanes of a warp (`lane_loops`) and one
-step of a mainloop (`mainloop_step`).
-The first six use `rebuild`, which replaces reads and Funcs.
+(`invariant_hoisting`), unrolled reductions (`reduction_unrolling`), narrow integers (`integer_narrowing`), reduction
+factoring (`rfactor`), fusion of independent outputs (`horizontal_fusion`), copies of operands (`cache_read`), loops
+over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`). The first seven use `rebuild`,
+which replaces reads and Funcs.
 """
 
 from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rewrites
@@ -16,6 +16,7 @@ from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rew
     invariant_hoisting,
     lane_loops,
     mainloop_step,
+    reduction_unrolling,
     rfactor,
     window_doubling,
 )

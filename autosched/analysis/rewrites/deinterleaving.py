@@ -42,8 +42,8 @@ def deinterleave_reads(bound: BoundPipeline, deinterleavings: Sequence[Deinterle
         ScheduleError: If reads cannot be deinterleaved, see `deinterleaving_error`.
     """
     rewritten = bound.rewritten
-    first = rewritten.before_deinterleaving or rewritten.before_hoisting or rewritten.before_narrowing
-    first = first or rewritten.before_rfactor or rewritten
+    first = rewritten.before_deinterleaving or rewritten.before_hoisting or rewritten.before_unrolling
+    first = first or rewritten.before_narrowing or rewritten.before_rfactor or rewritten
     return reduce(apply, deinterleavings, first)
 
 

@@ -113,6 +113,8 @@ def _build(fusion: HorizontalFusion, bound: BoundPipeline) -> BoundPipeline:
         before_deinterleaving=unfused.before_deinterleaving,
         hoistings=unfused.hoistings,
         before_hoisting=unfused.before_hoisting,
+        unrollings=unfused.unrollings,
+        before_unrolling=unfused.before_unrolling,
         narrowings=unfused.narrowings,
         before_narrowing=unfused.before_narrowing,
         before_rfactor=unfused.before_rfactor or unfused,

@@ -89,6 +89,7 @@ def _build(narrowing: IntegerNarrowing, bound: BoundPipeline) -> BoundPipeline:
         before_scans=bound.before_scans,
         deinterleavings=bound.deinterleavings, before_deinterleaving=bound.before_deinterleaving,
         hoistings=bound.hoistings, before_hoisting=bound.before_hoisting,
+        unrollings=bound.unrollings, before_unrolling=bound.before_unrolling,
         before_narrowing=bound.before_narrowing or bound, narrowings=(*bound.narrowings, narrowing),
     )  # fmt: skip
 

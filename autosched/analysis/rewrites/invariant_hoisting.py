@@ -57,8 +57,8 @@ def hoist_invariants(bound: BoundPipeline, hoistings: Sequence[InvariantHoisting
         ScheduleError: If there is nothing to hoist, see `hoisting_error`.
     """
     rewritten = bound.rewritten
-    first = rewritten.before_hoisting or rewritten.before_narrowing or rewritten.before_rfactor
-    return reduce(apply, hoistings, first or rewritten)
+    first = rewritten.before_hoisting or rewritten.before_unrolling or rewritten.before_narrowing
+    return reduce(apply, hoistings, first or rewritten.before_rfactor or rewritten)
 
 
 def hoisting_error(bound: BoundPipeline, hoisting: InvariantHoisting) -> str:

@@ -19,6 +19,7 @@ from autosched.analysis.bound_pipeline import (
     IntegerNarrowing,
     InvariantHoisting,
     LaneLoop,
+    ReductionUnrolling,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -86,6 +87,7 @@ Rewrite = (
     | ScanBlocking
     | Deinterleaving
     | InvariantHoisting
+    | ReductionUnrolling
     | IntegerNarrowing
     | RFactor
     | HorizontalFusion

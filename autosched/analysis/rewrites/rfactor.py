@@ -126,7 +126,8 @@ def _build(rfactor: RFactor, bound: BoundPipeline) -> BoundPipeline:
         rebuilt, windows=bound.windows, before_windows=bound.before_windows, scans=bound.scans,
         before_scans=bound.before_scans, deinterleavings=bound.deinterleavings,
         before_deinterleaving=bound.before_deinterleaving, hoistings=bound.hoistings,
-        before_hoisting=bound.before_hoisting, narrowings=bound.narrowings, before_narrowing=bound.before_narrowing,
+        before_hoisting=bound.before_hoisting, unrollings=bound.unrollings, before_unrolling=bound.before_unrolling,
+        narrowings=bound.narrowings, before_narrowing=bound.before_narrowing,
         before_rfactor=bound.before_rfactor or bound, rfactors=(*bound.rfactors, rfactor),
     )  # fmt: skip
 

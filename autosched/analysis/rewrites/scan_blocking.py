@@ -61,7 +61,7 @@ def block_scans(bound: BoundPipeline, scans: Sequence[ScanBlocking]) -> BoundPip
     """
     rewritten = bound.rewritten
     first = rewritten.before_scans or rewritten.before_deinterleaving or rewritten.before_hoisting
-    later = rewritten.before_narrowing or rewritten.before_rfactor
+    later = rewritten.before_unrolling or rewritten.before_narrowing or rewritten.before_rfactor
     return reduce(apply, scans, first or later or rewritten)
 
 

@@ -18,6 +18,7 @@ from autosched.analysis.bound_pipeline import (
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
+    ReductionUnrolling,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -27,6 +28,7 @@ from autosched.analysis.rewrites.deinterleaving import LARGEST_STRIDE, deinterle
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
+from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
@@ -92,6 +94,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         **({"scans": [_write_scan(s) for s in schedule.scans]} if schedule.scans else {}),
         **({"deinterleavings": [_write_deinterleaving(d) for d in deinterleavings]} if deinterleavings else {}),
         **({"hoistings": [{"func": h.func, "dim": h.dim} for h in hoistings]} if hoistings else {}),
+        **({"unrollings": [_write_unrolling(u) for u in schedule.unrollings]} if schedule.unrollings else {}),
         **({"narrowings": [list(n.funcs) for n in schedule.narrowings]} if schedule.narrowings else {}),
         **({"splits": [_write_rfactor(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
@@ -181,6 +184,10 @@ def _write_deinterleaving(d: Deinterleaving) -> dict[str, Any]:
     return {"func": d.func, "source": d.source, "stride": d.stride}
 
 
+def _write_unrolling(u: ReductionUnrolling) -> dict[str, Any]:
+    return {"func": u.func, "stage": u.stage, "loop": u.loop}
+
+
 def _write_rfactor(s: RFactor) -> dict[str, Any]:
     flags = {name: True for name, is_set in (("atomic", s.atomic), ("contiguous", s.contiguous)) if is_set}
     return {"func": s.func, "stage": s.stage, "loops": dict(s.loops), **flags}
@@ -234,7 +241,7 @@ class _Reader:
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
-        kinds = ("windows", "scans", "deinterleavings", "hoistings", "narrowings", "splits", "joins")
+        kinds = ("windows", "scans", "deinterleavings", "hoistings", "unrollings", "narrowings", "splits", "joins")
         rewrites = [key for key in kinds if key in top.mapping()]
         _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
         pipeline_hash, pipeline_name = pipeline.text(), name.text()
@@ -249,12 +256,13 @@ class _Reader:
         read = nodes["deinterleavings"].items() if "deinterleavings" in nodes else ()
         deinterleavings = tuple(self._deinterleaving(d) for d in read)
         hoistings = tuple(self._hoisting(h) for h in nodes["hoistings"].items()) if "hoistings" in nodes else ()
+        unrollings = tuple(self._unrolling(u) for u in nodes["unrollings"].items()) if "unrollings" in nodes else ()
         narrowings = tuple(self._narrowing(n) for n in nodes["narrowings"].items()) if "narrowings" in nodes else ()
         rfactors = tuple(self._rfactor(s) for s in nodes["splits"].items()) if "splits" in nodes else ()
         fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
         found = tuple(self._kernel(k) for k in kernels.items())
         return Schedule(
-            pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings, narrowings
+            pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings, unrollings, narrowings
         )  # fmt: skip
 
     def _window(self, node: Node) -> WindowDoubling:
@@ -304,6 +312,17 @@ class _Reader:
             raise node.error(f"cannot be made: {problem}")
         self._continue_with(hoist_invariants(self.bound, (*self.bound.hoistings, hoisting)))
         return hoisting
+
+    def _unrolling(self, node: Node) -> ReductionUnrolling:
+        """Read one unrolled reduction and apply it, which adds and removes names."""
+        func, stage, loop = node.fields("func", "stage", "loop")
+        name = func.choice(self.funcs, "Func of the pipeline")
+        chosen = ReductionUnrolling(name, stage.integer(1, 1 << 20), loop.text())
+        problem = unrolling_error(self.bound, chosen)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(unroll_reductions(self.bound, (*self.bound.unrollings, chosen)))
+        return chosen
 
     def _narrowing(self, node: Node) -> IntegerNarrowing:
         """Read one narrowing and apply it, which changes types."""

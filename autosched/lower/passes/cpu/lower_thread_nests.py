@@ -6,8 +6,8 @@ share one `Namer` and one set of bound indices:
     lane loop                  strip_mine, which includes make_lane_loop_innermost; strip_mine_wide; collapse_all
     loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; jam_terms;
                                split_scatter_loop if it gathers; keep_carried_values
-    innermost lane loop        cut_into_vectors, unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail, which includes
-                               split_table_lookups
+    innermost lane loop        cut_into_vectors, unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail,
+                               which includes split_table_lookups
     serial loop                privatise_bins, keep_carried_values
     statement                  BooleanIndices.hidden, with ConvertedIntegers.hidden of values
 
