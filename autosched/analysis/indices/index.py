@@ -29,6 +29,7 @@ from autosched.analysis.indices.index_arithmetic import select as select
 from autosched.analysis.indices.index_arithmetic import sub as sub
 from autosched.analysis.indices.index_arithmetic import var as var
 from autosched.analysis.indices.index_arithmetic import weighted_sum as weighted_sum
+from autosched.analysis.indices.reflection import reflected_range, reflection_of
 from autosched.analysis.indices.terms import UNBOUNDED as UNBOUNDED
 from autosched.analysis.indices.terms import Affine as Affine
 from autosched.analysis.indices.terms import Atom as Atom
@@ -176,8 +177,9 @@ def bounds(
 ) -> tuple[Any, Any]:
     """Return the inclusive range of an index whose loop variables, or other terms by key, range over ``env``.
 
-    The ends may be integers, symbolic indices (of outer loops) or arrays (of candidates). Exact for affine indices;
-    otherwise a hull that grows with the ranges (inclusion-monotone).
+    The ends may be integers, symbolic indices (of outer loops) or arrays (of candidates). Exact for affine indices and
+    for mirrored ones (`autosched.analysis.indices.reflection`); otherwise a hull that grows with the ranges
+    (inclusion-monotone).
 
     Args:
         e: The index.
@@ -202,6 +204,8 @@ def bounds(
 
     for atom in postorder(e, done):
         given = env.get(atom.key)
+        if given is None and (wave := reflection_of(atom)) is not None:
+            given = reflected_range(wave, *total(wave.index))
         done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if given is None else given
     return total(e)
 

@@ -1,0 +1,80 @@
+"""Mirrored indices: their form, and the exact range of a mirrored range.
+
+A mirrored index is a triangle wave ``min(i % period, crest - i % period)`` between 0 and ``top``. Its period is
+``2n`` with ``crest = 2n - 1`` where the edge element of ``n`` is repeated, else ``2n - 2`` with the same crest as
+period (`autosched.lang.boundary`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autosched.analysis.indices.index_arithmetic import add, maximum, minimum, mod, scale, sub
+from autosched.analysis.indices.terms import Affine, Atom, Index, Number, interval
+
+
+class Reflection(NamedTuple):
+    """The triangle wave of an index.
+
+    Attributes:
+        index: The index before reflection.
+        period: Its period.
+        crest: Sum of two indices, within one period, of the same value.
+    """
+
+    index: Index
+    period: int
+    crest: int
+
+    @property
+    def top(self) -> int:
+        """Largest value."""
+        return self.crest // 2
+
+
+def reflection_of(t: Atom) -> Reflection | None:
+    """Return the triangle wave that an atom is, None for other atoms."""
+    rising, falling = t.args if t.kind == "min" else (0, 0)
+    if not isinstance(rising, Affine) or not isinstance(falling, Affine) or rising.const:
+        return None
+    if len(rising.terms) != 1 or len(falling.terms) != 1:
+        return None
+    (wave, up), (other, down) = rising.terms[0], falling.terms[0]
+    if not isinstance(wave, Atom) or wave.kind != "mod" or (up, down) != (1, -1) or other.key != wave.key:
+        return None
+    period, crest = wave.payload, falling.const
+    return Reflection(wave.args[0], period, crest) if crest in (period - 1, period) else None
+
+
+def reflected_range(wave: Reflection, lo: Number, hi: Number) -> tuple[Any, Any]:
+    """Return the exact inclusive range of a triangle wave over an inclusive range of its index.
+
+    With the range moved by whole periods so that it begins in the period around 0, the wave over it is
+    ``min(max(i, -1 - i), crest - i)``, as the edge is repeated below 0 as well; ``-i`` where it is not. A range that
+    is long enough to leave this form has all values, which is the outcome of the same expression::
+
+        range        n = 8, edge repeated        [-2, 5]  ->  [0, 5]        [5, 10]  ->  [5, 7]        [8, 9]  ->  [6, 7]
+
+    Args:
+        wave: The triangle wave.
+        lo: Lower end: an integer, a symbolic index or an array.
+        hi: Upper end, likewise.
+    """
+    below = wave.crest - wave.period  # sum of two indices around 0 of the same value
+    first = below - wave.top
+    start, end = _in_first_period(wave, first, lo, hi)
+    low = minimum(maximum(start, sub(below, end)), sub(wave.crest, end))
+    high = minimum(maximum(end, sub(below, start)), sub(wave.crest, start))
+    return maximum(low, 0), minimum(high, wave.top)
+
+
+def _in_first_period(wave: Reflection, first: int, lo: Number, hi: Number) -> tuple[Number, Number]:
+    """Return a range moved by whole periods, so that it begins in the period from ``first`` on."""
+    if not isinstance(lo, np.ndarray) and not isinstance(hi, np.ndarray):
+        whole = (interval(lo)[0] - first) // wave.period * wave.period
+        if interval(hi)[1] - whole <= wave.crest:  # the same distance for all values of the ends
+            return sub(lo, whole), sub(hi, whole)
+    start = add(mod(sub(lo, first), wave.period), first)
+    return start, add(start, sub(hi, lo))
