@@ -11,6 +11,7 @@ from autosched.analysis.access.accumulation import accumulation
 from autosched.analysis.access.argument_reduction import check_argument_reduction
 from autosched.analysis.access.dependence import update_dependences
 from autosched.analysis.access.regions import (
+    Range,
     Region,
     footprint_region,
     hull,
@@ -21,6 +22,7 @@ from autosched.analysis.access.regions import (
 )
 from autosched.analysis.access.uninitialised_reads import check_uninitialised_reads
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
+from autosched.analysis.boundaries.simplification import simplify_boundaries
 from autosched.analysis.bound_pipeline import (
     AccessFootprint,
     BoundFunc,
@@ -51,7 +53,7 @@ BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
+class DefinedStage:
     """A definition with concrete shapes and parameters, before bounds inference."""
 
     indices: tuple[ix.Index, ...]
@@ -73,7 +75,7 @@ class Binder:
         sources: list[Func | Input] = [*pipeline.funcs, *pipeline.inputs]
         self._sources = {self.names[id(s)]: s for s in sources}
         self._near: dict[Func, Near] = {}
-        self._within = {f: self._boundary(f) for f in pipeline.funcs}
+        self.within = {f: self._boundary(f) for f in pipeline.funcs}
         self.stages = {f: tuple(self._stage(f, k) for k in range(len(f.definitions))) for f in pipeline.funcs}
         self.fixed = {f: self._fixed(f) for f in pipeline.funcs}
         self._whole: dict[
@@ -122,17 +124,17 @@ class Binder:
 
     def _check_boundary(self, func: Func) -> None:
         """Raise for a boundary condition over an empty range."""
-        for dim, within in zip(func.dims, self._within[func], strict=True):
+        for dim, within in zip(func.dims, self.within[func], strict=True):
             if within is not None and within[1] < within[0]:
                 raise InputError(
                     f"the boundary condition {self.names[id(func)]!r} has the empty range [{within[0]}, "
                     f"{within[1] + 1}) in {dim} for shapes {dict(self.shapes)}"
                 )
 
-    def _stage(self, func: Func, number: int) -> _Stage:
+    def _stage(self, func: Func, number: int) -> DefinedStage:
         return self._analysed(func, number, self.specialiser.definition(func.definitions[number]))
 
-    def _analysed(self, func: Func, number: int, bound: Definition) -> _Stage:
+    def _analysed(self, func: Func, number: int, bound: Definition) -> DefinedStage:
         """Analyse a definition in which shapes and parameters are constants."""
         near = self._near.get(func)
         d = func.definitions[number]
@@ -168,7 +170,7 @@ class Binder:
             footprints=tuple(self._footprints(loads, memo, near)), associative=associative, owns_point=owns,
             location=d.location, memo=memo, names=self.names, combine=combine, steps=steps,
         )  # fmt: skip
-        return _Stage(store, stage, loads, bound)
+        return DefinedStage(store, stage, loads, bound)
 
     def _footprints(self, loads: Sequence[Load], memo: dict[int, ix.Index], near: Near | None) -> list[AccessFootprint]:
         """Return the footprint of each source; of indices that differ by a constant only the extremes matter."""
@@ -236,6 +238,15 @@ class Binder:
                     regions[source] = needed if before is None or is_empty(before) else join(before, needed)
         return regions
 
+    def redefine(self, func: Func, definitions: Sequence[Definition]) -> None:
+        """Give a Func equal definitions of another form, in which shapes and parameters are constants."""
+        self.stages[func] = tuple(self._analysed(func, k, d) for k, d in enumerate(definitions))
+        self.fixed[func] = self._fixed(func)
+
+    def ranges(self, s: DefinedStage, func: Func, region: Region) -> dict[str, Range]:
+        """Return the inclusive range of each loop of a stage over a region of its Func."""
+        return loop_ranges(s.stage, self._shell(func, region), region)
+
     def narrow(self, func: Func, region: Region) -> None:
         """Refine a Func's indices by the ranges of its coordinates; a no-op in this class."""
 
@@ -279,7 +290,7 @@ class Binder:
 
     def bind(self, boxes: Mapping[Func, Box]) -> BoundPipeline:
         """Return the bound pipeline for given output boxes, all reads checked."""
-        regions = self.regions(boxes)
+        regions = simplify_boundaries(self, boxes, self.regions(boxes))
         if self._resolve_widths(regions):
             regions = self.regions(boxes)
         self.check_reads(regions)
@@ -358,7 +369,7 @@ class Binder:
             name=self.names[id(func)], dims=func.dims, dtypes=func.dtypes,
             stages=stages, region=region, fixed=self._whole.get(func, self.fixed[func]),
             is_output=is_output, undefined=not func.definitions[0].values, consumers=consumers, boundary=func.boundary,
-            within=self._within.get(func, ()),
+            within=self.within.get(func, ()),
         )  # fmt: skip
 
     def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:
@@ -409,7 +420,7 @@ def _is_bare(e: Expr, memo: Mapping[int, ix.Index]) -> bool:
     )
 
 
-def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index]]:
+def _self_reads(s: DefinedStage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index]]:
     """Return the indices of an update's self-reads, each with position and name of its dimension."""
     if not s.stage.is_update or s.stage.is_empty:
         return []
@@ -417,7 +428,7 @@ def _self_reads(s: _Stage, dims: Sequence[str]) -> list[tuple[int, str, ix.Index
     return [(axis, dim, i) for f in self_reads for axis, dim in enumerate(dims) for i in f.dims[axis]]
 
 
-def _is_beside(s: _Stage, axis: int, dim: str, i: ix.Index) -> bool:
+def _is_beside(s: DefinedStage, axis: int, dim: str, i: ix.Index) -> bool:
     """Whether an update over all points of a dimension also reads points other than the written one."""
     return ix.key(i) != f"({dim})" and s.stage.is_update and ix.key(s.indices[axis]) == f"({dim})"
 
@@ -432,7 +443,7 @@ def _unordered(name: str, dim: str, d: Definition) -> DSLError:
     )
 
 
-def _check_region(s: _Stage, source: Func, region: Region) -> None:
+def _check_region(s: DefinedStage, source: Func, region: Region) -> None:
     """Raise for a region so large that an index has no useful range."""
     if all(hi - lo < LARGEST_INDEX for lo, hi in region):
         return
@@ -459,7 +470,7 @@ def _reads_data(i: ix.Index) -> bool:
     )
 
 
-def _refuse_unbounded(s: _Stage, i: ix.Index, source: str) -> None:
+def _refuse_unbounded(s: DefinedStage, i: ix.Index, source: str) -> None:
     unbounded = [v.name for v in ix.loop_vars(i).values() if v.lo <= -ix.UNBOUNDED]
     if unbounded:
         raise BoundsError(
@@ -471,7 +482,7 @@ def _refuse_unbounded(s: _Stage, i: ix.Index, source: str) -> None:
     _refuse_data(s, source)
 
 
-def _refuse_data(s: _Stage, source: str) -> NoReturn:
+def _refuse_data(s: DefinedStage, source: str) -> NoReturn:
     raise BoundsError(
         f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
         location=s.stage.location,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundFunc
+from autosched.analysis.indices import index as ix
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +18,8 @@ class Boundary:
         below: Points before the array.
         above: Points after the array.
         last: The last point, counted from 0.
-        remainder: Whether indices are remainders of a division, as points lie on both sides of the array, or far off.
-        folds: Whether a mirrored array needs no remainder, as points lie within one length above it.
+        remainder: Whether indices are remainders of a division: of wrapped arrays, and of mirrored ones far off.
+        folds: Whether a mirrored array needs no remainder, as points lie within one length on both sides of it.
     """
 
     dim: str
@@ -34,13 +35,16 @@ def boundaries(func: BoundFunc) -> Iterator[Boundary]:
     if func.boundary is None:
         return
     mirrored = func.boundary in ("mirrored", "mirrored_without_edge")
-    for dim, (first, last), within in zip(func.dims, func.region, func.within, strict=True):
+    for k, (dim, (first, last), within) in enumerate(zip(func.dims, func.region, func.within, strict=True)):
         if within is None:
             continue
         below, above = max(within[0] - first, 0), max(last - within[1], 0)
-        if below + above:
-            length = within[1] - within[0] + 1  # mirrored once within this distance; less two without the edge
-            once = length if func.boundary == "mirrored" else length - 2
-            folds = mirrored and not below and above <= once
-            remainder = func.boundary == "wrapped" or (mirrored and not folds)
-            yield Boundary(dim, below, above, last - first, remainder, folds)
+        remainder = _has_remainder(func, k)
+        if below + above and (remainder or func.boundary != "wrapped"):  # else extended periodically
+            yield Boundary(dim, below, above, last - first, remainder, mirrored and not remainder)
+
+
+def _has_remainder(func: BoundFunc, position: int) -> bool:
+    """Whether a boundary condition reads its source at a remainder, in the dimension at a position."""
+    (footprint,) = func.stages[0].footprints
+    return any(a.kind == "mod" for i in footprint.dims[position] for a in ix.atoms(i) if isinstance(a, ix.Atom))

@@ -29,7 +29,8 @@ HALVES = Input("halves", float16, 2)
 @pytest.mark.parametrize(
     ("around", "expected"),
     [
-        (IMAGE.mirrored(x=(8, W)), [("x", 6, 2, True)]),
+        (IMAGE.mirrored(x=(8, W)), [("x", 6, 2, False)]),
+        (IMAGE.mirrored(x=(W - 4, W)), [("x", W - 6, 2, True)]),  # several reflections
         (IMAGE.mirrored(x=(2, W)), [("x", 0, 2, False)]),
         (IMAGE.wrapped(), [("x", 0, 2, True)]),
         (IMAGE.wrapped(y=(0, H)), []),
@@ -55,9 +56,19 @@ def test_boundary_conditions_of_tuples() -> None:
     pair, f = Func("pair"), Func("f")
     pair[y, x] = IMAGE[y, x], IMAGE[y, x] * 2
     around = pair.wrapped(x=(0, W))
-    f[y, x] = around[y, x + 3][0] + around[y, x][1]
+    f[y, x] = around[y, x + W][0] + around[y, x][1]
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
-    assert [(e.dim, e.above) for e in boundaries(bound.funcs[around.name])] == [("x", 3)]
+    assert [(e.dim, e.above) for e in boundaries(bound.funcs[around.name])] == [("x", W)]
+
+
+def test_periodic_extensions_are_no_boundaries() -> None:
+    before, f = Func("before"), Func("f")
+    before[y, x] = IMAGE.wrapped()[y, x - 1] * 2
+    around = before.wrapped(x=(0, W))
+    f[y, x] = around[y, x + 3]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    assert list(boundaries(bound.funcs[around.name])) == []
+    assert bound.funcs["before"].region[1] == (3, W + 2)
 
 
 @pytest.mark.parametrize("step", [1, 3])
@@ -67,7 +78,17 @@ def test_strided_lanes_beyond_a_mirrored_end(step: int) -> None:
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W // step))]), {"image": (H, W)})
     model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"})))
     beyond = sum(step * lane + 6 >= W for lane in range(W // step))
-    assert LaneWorks(model, {}).of(StageId("f"), "x").ends.high == beyond
+    ends = LaneWorks(model, {}).of(StageId("f"), "x").ends
+    assert (ends.low, ends.high) == (0, beyond)
+
+
+def test_lanes_before_a_mirrored_beginning() -> None:
+    around, f = IMAGE.mirrored(), Func("f")
+    f[y, x] = around[y, x - 3]
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W)})
+    model = Featurizer(bound, CPU).model(KernelSketch((StageId("f"),), inlined=frozenset(set(bound.funcs) - {"f"})))
+    ends = LaneWorks(model, {}).of(StageId("f"), "x").ends
+    assert (ends.low, ends.high) == (3, 0)
 
 
 def test_boundary_share_is_independent_of_names() -> None:

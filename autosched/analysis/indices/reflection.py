@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autosched.analysis.indices.index_arithmetic import add, maximum, minimum, mod, scale, sub
+from autosched.analysis.indices.index_arithmetic import add, maximum, minimum, mod, sub
 from autosched.analysis.indices.terms import Affine, Atom, Index, Number, interval
 
 
@@ -35,17 +35,33 @@ class Reflection(NamedTuple):
 
 
 def reflection_of(t: Atom) -> Reflection | None:
-    """Return the triangle wave that an atom is, None for other atoms."""
+    """Return the triangle wave that an atom is, None for other atoms.
+
+    Besides the form with remainders it is ``min(max(i, -1 - i), crest - i)``, with ``-i`` where the edge is not
+    repeated (`autosched.analysis.boundaries.mirror_folding`). Outside one reflection this form has other values, but
+    no index is there.
+    """
     rising, falling = t.args if t.kind == "min" else (0, 0)
-    if not isinstance(rising, Affine) or not isinstance(falling, Affine) or rising.const:
+    if not isinstance(rising, Affine) or not isinstance(falling, Affine) or len(rising.terms) != 1 or rising.const:
         return None
-    if len(rising.terms) != 1 or len(falling.terms) != 1:
+    (wave, up), crest = rising.terms[0], falling.const
+    if not isinstance(wave, Atom) or up != 1:
         return None
-    (wave, up), (other, down) = rising.terms[0], falling.terms[0]
-    if not isinstance(wave, Atom) or wave.kind != "mod" or (up, down) != (1, -1) or other.key != wave.key:
-        return None
-    period, crest = wave.payload, falling.const
-    return Reflection(wave.args[0], period, crest) if crest in (period - 1, period) else None
+    if wave.kind == "mod":
+        period, (down, slope) = wave.payload, falling.terms[0]
+        is_wave = len(falling.terms) == 1 and slope == -1 and down.key == wave.key and crest in (period - 1, period)
+        return Reflection(wave.args[0], period, crest) if is_wave else None
+    return _folded_reflection(wave, falling) if wave.kind == "max" else None
+
+
+def _folded_reflection(wave: Atom, falling: Affine) -> Reflection | None:
+    """Return the triangle wave of the minimum of a maximum and a falling index, None if it is none."""
+    for rising, below in (wave.args, wave.args[::-1]):
+        if isinstance(rising, Affine) and isinstance(below, Affine):
+            low, crest = add(rising, below), add(rising, falling)
+            if isinstance(crest, int) and low in (-1, 0) and crest % 2 == low % 2 and crest > 0:
+                return Reflection(rising, crest - low, crest)
+    return None
 
 
 def reflected_range(wave: Reflection, lo: Number, hi: Number) -> tuple[Any, Any]:
@@ -55,7 +71,7 @@ def reflected_range(wave: Reflection, lo: Number, hi: Number) -> tuple[Any, Any]
     ``min(max(i, -1 - i), crest - i)``, as the edge is repeated below 0 as well; ``-i`` where it is not. A range that
     is long enough to leave this form has all values, which is the outcome of the same expression::
 
-        range        n = 8, edge repeated        [-2, 5]  ->  [0, 5]        [5, 10]  ->  [5, 7]        [8, 9]  ->  [6, 7]
+        n = 8, edge repeated:      [-2, 5]  ->  [0, 5]      [5, 10]  ->  [5, 7]      [8, 9]  ->  [6, 7]
 
     Args:
         wave: The triangle wave.

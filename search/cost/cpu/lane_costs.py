@@ -144,8 +144,10 @@ class LaneWorks:
         )
         ends = self._ends(stage, access, moves, {name: dependent.get(name, ()) for name in works})
         if not periodic:
-            folded = [ceil(b.above * (ends.whole - 1) / max(b.last, 1)) for b in active if b.folds]
-            ends.high = max([ends.high, *(float(lanes) for lanes in folded if lanes <= FEW_LANES)])
+            for b in (b for b in active if b.folds):
+                below, above = (ceil(n * (ends.whole - 1) / max(b.last, 1)) for n in (b.below, b.above))
+                ends.low = max(ends.low, float(below) if below <= FEW_LANES else 0.0)
+                ends.high = max(ends.high, float(above) if above <= FEW_LANES else 0.0)
             self._clamp_ends(ends, stage, access, moves)
         return LaneCosts(values, counts, ends, self._memory(access), self._chains(stage, access), float(scattered))
 
