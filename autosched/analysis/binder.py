@@ -22,7 +22,6 @@ from autosched.analysis.access.regions import (
 )
 from autosched.analysis.access.uninitialised_reads import check_uninitialised_reads
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
-from autosched.analysis.boundaries.simplification import simplify_boundaries
 from autosched.analysis.bound_pipeline import (
     AccessFootprint,
     BoundFunc,
@@ -32,6 +31,7 @@ from autosched.analysis.bound_pipeline import (
     Box,
     LoopDim,
 )
+from autosched.analysis.boundaries.simplification import simplify_boundaries
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.index_overflow import check_index_overflow
 from autosched.analysis.indices.integer_widths import resolve_integer_widths

@@ -19,8 +19,8 @@ from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 
 Arrays = dict[str, NDArray[Any]]
-Setting = Scalar | tuple[float, ...]
-"""Value of a parameter; only a structural one can be several numbers."""
+Setting = Scalar | str | tuple[float, ...]
+"""Value of a parameter; only a structural one can be several numbers or a word."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,6 +171,8 @@ def load_ndimage() -> ModuleType:
 
 def _convert_like(app: str, name: str, value: Setting | str, default: Setting) -> Setting:
     """Return a structural parameter's value in the type of its default; tuples keep their length."""
+    if isinstance(default, str):
+        return str(value)
     if not isinstance(default, tuple):
         return _convert(app, name, value, type(default))
     numbers = value.split(",") if isinstance(value, str) else value

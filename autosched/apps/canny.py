@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from autosched.apps.app import App, Arrays, load_ndimage
 from autosched.apps.images import gray_image
 from autosched.apps.sizes import H, W
+from autosched.apps.stage_boundaries import MODES, NO_BOUNDARY, bounded, check_boundary
 from autosched.apps.tolerance import Tolerance
 from autosched.lang.dtypes import float32, uint8
 from autosched.lang.expr import Expr, Param, Var
@@ -31,24 +33,40 @@ MARGIN = 5
 """Pixels around an output pixel that it depends on: 1 to link, 1 to compare, 1 for the gradient, 2 to smooth."""
 
 
-def build() -> Pipeline:
+def build(boundary: str = NO_BOUNDARY) -> Pipeline:
     """Return the pipeline: ``input`` float32 [H, W] to ``output`` uint8 [H, W], 255 on edges and 0 elsewhere.
 
     Its Params are ``low`` and ``high``, least gradients of a ridge that is an edge beside a strong one, or by itself.
+
+    Args:
+        boundary: ``none`` if only the input is clamped, or the boundary condition of every stage that reads around a
+            pixel.
+
+    Raises:
+        InputError: If there is no such boundary condition.
     """
+    check_boundary(boundary)
     y, x = Var("y"), Var("x")
     image = Input("input", float32, 2)
+    height, width = image.shape
     low, high = Param("low", float32, LOW), Param("high", float32, HIGH)
-    clamped = image.clamped()
+    pixels = image.clamped() if boundary == NO_BOUNDARY else bounded(image, boundary, height, width)
+
+    def around(f: Func) -> Func | Input:
+        return bounded(f, boundary, height, width)
+
     smooth, gx, gy, magnitude = Func("smooth"), Func("gx"), Func("gy"), Func("magnitude")
     ridge, strength, output = Func("ridge"), Func("strength"), Func("output")
-    smooth[y, x] = _smoothed(lambda j, i: clamped[y + j, x + i]) * (1 / WEIGHT)
-    gx[y, x] = _derivative(lambda along, across: smooth[y + across, x + along])
-    gy[y, x] = _derivative(lambda along, across: smooth[y + along, x + across])
+    smooth[y, x] = _smoothed(lambda j, i: pixels[y + j, x + i]) * (1 / WEIGHT)
+    smoothed = around(smooth)
+    gx[y, x] = _derivative(lambda along, across: smoothed[y + across, x + along])
+    gy[y, x] = _derivative(lambda along, across: smoothed[y + along, x + across])
     magnitude[y, x] = sqrt(gx[y, x] * gx[y, x] + gy[y, x] * gy[y, x])
 
+    magnitudes = around(magnitude)
+
     def is_peak(dy: int, dx: int) -> Expr:
-        centre, before, behind = magnitude[y, x], magnitude[y - dy, x - dx], magnitude[y + dy, x + dx]
+        centre, before, behind = magnitude[y, x], magnitudes[y - dy, x - dx], magnitudes[y + dy, x + dx]
         peak: Expr = (centre > before) & (centre >= behind)
         return peak
 
@@ -59,10 +77,10 @@ def build() -> Pipeline:
     ridge[y, x] = select(peak, magnitude[y, x], 0)
     graded = select(ridge[y, x] >= high, STRONG, select(ridge[y, x] >= low, WEAK, NONE))
     strength[y, x] = cast(uint8, graded)
-    linked = any_of(*(strength[y + j, x + i] == STRONG for j, i in NEIGHBOURS))
+    strengths = around(strength)
+    linked = any_of(*(strengths[y + j, x + i] == STRONG for j, i in NEIGHBOURS))
     is_edge = (strength[y, x] == STRONG) | ((strength[y, x] == WEAK) & linked)
     output[y, x] = cast(uint8, select(is_edge, 255, 0))
-    height, width = image.shape
     return Pipeline(output.over(y=(0, height), x=(0, width)), name="canny")
 
 
@@ -86,26 +104,35 @@ def generate(sizes: Mapping[str, int], seed: int) -> Arrays:
     return {"input": gray_image(sizes["H"], sizes["W"], seed)}
 
 
-def compute(input: NDArray[np.float32], low: float = LOW, high: float = HIGH) -> Arrays:
-    """Return the edges from SciPy's filters, on an image padded by the whole pipeline's halo."""
+def compute(input: NDArray[np.float32], boundary: str = NO_BOUNDARY, low: float = LOW, high: float = HIGH) -> Arrays:
+    """Return the edges from SciPy's filters in the same boundary mode.
+
+    For ``none`` the image is padded by the whole pipeline's halo.
+    """
     ndimage = load_ndimage()
-    smooth = ndimage.correlate(np.pad(input, MARGIN, mode="edge"), np.array(GAUSSIAN, np.float32) / np.float32(WEIGHT))
-    gx, gy = ndimage.sobel(smooth, axis=1), ndimage.sobel(smooth, axis=0)
+    margin, modes = (MARGIN, MODES["clamped"]) if boundary == NO_BOUNDARY else (0, MODES[boundary])
+
+    def shifted(a: NDArray[Any], dy: int, dx: int) -> NDArray[Any]:
+        padded: NDArray[Any] = np.pad(a, 1, mode=modes.numpy)  # type: ignore[call-overload]
+        return padded[1 + dy : 1 + dy + len(a), 1 + dx : 1 + dx + a.shape[1]]
+
+    gaussian = np.array(GAUSSIAN, np.float32) / np.float32(WEIGHT)
+    smooth = ndimage.correlate(np.pad(input, margin, mode="edge"), gaussian, mode=modes.scipy)
+    gx, gy = (ndimage.sobel(smooth, axis=axis, mode=modes.scipy) for axis in (1, 0))
     magnitude = np.hypot(gx, gy)
     steep_x, steep_y = np.abs(gx), np.abs(gy)
     along = np.select(
         [steep_y <= np.float32(SECTOR) * steep_x, steep_x <= np.float32(SECTOR) * steep_y, gx * gy > 0], [0, 1, 2], 3
     )
     steps = ((0, 1), (1, 0), (1, 1), (1, -1))
-    peaks = [
-        (magnitude > np.roll(magnitude, (dy, dx), (0, 1))) & (magnitude >= np.roll(magnitude, (-dy, -dx), (0, 1)))
-        for dy, dx in steps
-    ]
+    peaks = [(magnitude > shifted(magnitude, -dy, -dx)) & (magnitude >= shifted(magnitude, dy, dx)) for dy, dx in steps]
     ridge = np.where(np.choose(along, peaks), magnitude, 0)
     strong = ridge >= np.float32(high)
-    edges = strong | ((ridge >= np.float32(low)) & ndimage.binary_dilation(strong, np.ones((3, 3))))
-    inner = slice(MARGIN, -MARGIN)
-    return {"output": np.where(edges[inner, inner], 255, 0).astype(np.uint8)}
+    linked = np.any([shifted(strong, *at) for at in NEIGHBOURS], axis=0)
+    edges = strong | ((ridge >= np.float32(low)) & linked)
+    height, width = input.shape
+    inner = edges[margin : margin + height, margin : margin + width]
+    return {"output": np.where(inner, 255, 0).astype(np.uint8)}
 
 
 APP = App(

@@ -35,15 +35,21 @@ def build() -> Pipeline:
     return Pipeline(output, name="harris")
 
 
-def corner_response(gray: Func | Input) -> Func:
-    """Return the Func ``output``: the corner response of ``gray[y, x]``, which is read two pixels around."""
+def corner_response(gray: Func | Input, around: Callable[[Func | Input], Func | Input] = lambda f: f) -> Func:
+    """Return the Func ``output``: the corner response of ``gray[y, x]``, which is read two pixels around.
+
+    Args:
+        gray: The image.
+        around: Gives a boundary condition to what a stencil reads; none by default.
+    """
     y, x = Var("y"), Var("x")
     window = RDom("window", y=(-1, 2), x=(-1, 2))
 
     def box_sum(f: Func) -> Expr:
-        return sum_over(f[y + window.y, x + window.x], over=window, unroll=True)
+        return sum_over(around(f)[y + window.y, x + window.x], over=window, unroll=True)
 
     iy, ix, ixx, iyy, ixy = Func("iy"), Func("ix"), Func("ixx"), Func("iyy"), Func("ixy")
+    gray = around(gray)
     iy[y, x] = _derivative(lambda along, across: gray[y + along, x + across])
     ix[y, x] = _derivative(lambda along, across: gray[y + across, x + along])
     ixx[y, x] = ix[y, x] * ix[y, x]
@@ -74,20 +80,23 @@ def compute(input: NDArray[np.float32]) -> Arrays:
     return {"output": scipy_response(luma(input), MARGIN)}
 
 
-def scipy_response(gray: NDArray[np.float32], margin: int) -> NDArray[np.float32]:
-    """Return the corner response without the outermost ``margin`` pixels, computed by SciPy."""
+def scipy_response(gray: NDArray[np.float32], margin: int, mode: str = "reflect") -> NDArray[np.float32]:
+    """Return the corner response computed by SciPy, with each filter in a boundary ``mode``.
+
+    The outermost ``margin`` pixels are left out.
+    """
     ndimage = load_ndimage()
 
     def box_sum(a: NDArray[np.float32]) -> NDArray[np.float32]:
-        rows: NDArray[np.float32] = ndimage.correlate1d(a, (1, 1, 1), axis=0)
-        columns: NDArray[np.float32] = ndimage.correlate1d(rows, (1, 1, 1), axis=1)
+        rows: NDArray[np.float32] = ndimage.correlate1d(a, (1, 1, 1), axis=0, mode=mode)
+        columns: NDArray[np.float32] = ndimage.correlate1d(rows, (1, 1, 1), axis=1, mode=mode)
         return columns
 
-    iy, ix = (ndimage.sobel(gray, axis=axis) / np.float32(12) for axis in (0, 1))
+    iy, ix = (ndimage.sobel(gray, axis=axis, mode=mode) / np.float32(12) for axis in (0, 1))
     sxx, syy, sxy = box_sum(ix * ix), box_sum(iy * iy), box_sum(ix * iy)
     trace = sxx + syy
     response = sxx * syy - sxy * sxy - np.float32(SENSITIVITY) * trace * trace
-    return response[margin:-margin, margin:-margin]
+    return response[margin : len(response) - margin, margin : response.shape[1] - margin]
 
 
 APP = App(

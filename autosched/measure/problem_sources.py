@@ -24,7 +24,7 @@ from autosched.schedule.io.strict_json import Node
 from autosched.schedule.io.typed_json import read_as
 
 Arrays = Mapping[str, NDArray[Any]]
-Setting = bool | int | float | tuple[float, ...]
+Setting = bool | int | float | str | tuple[float, ...]
 
 USUAL_TOLERANCE = {"rtol": 1e-2, "atol": 1e-3, "bad_fraction": 0.02}
 """Default tolerance between two inexact results of any pipeline, in which rounding may flip a threshold or an index."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autosched.apps import get_app, load_apps
+from autosched.lang.boundary import KINDS
 from autosched.lang.pipeline import Pipeline
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
@@ -86,6 +87,7 @@ OTHER_PARAMETERS = [
     ("interpolate", {"levels": 1}),
     ("pyramid_blend", {"levels": 1}),
     ("canny", {"low": 0.05, "high": 0.1}),
+    *((name, {"boundary": kind}) for name in ("blur", "harris_gray", "canny") for kind in KINDS),
     ("smoother7pt", {"T": 3, "a": 0.9, "b": -0.2, "h2inv": 0.4}),
     ("smoother27pt", {"T": 2, "a": 0.9, "b": -0.2, "h2inv": 0.4}),
     ("helmholtz", {"T": 2, "a": 0.12, "b": 0.1, "h2inv": 0.4}),

@@ -140,7 +140,9 @@ def test_parameters_reach_structure_and_params() -> None:
     ("name", "params", "message"),
     [
         ("unsharp", {"sigm": "1"}, r"unsharp has no parameter 'sigm': did you mean 'sigma'\?"),
-        ("blur", {"sigma": "1"}, r"blur has no parameter 'sigma': there are none"),
+        ("harris", {"sigma": "1"}, r"harris has no parameter 'sigma': there are none"),
+        ("blur", {"boundary": "reflected"}, r"boundary is 'reflected': give none, clamped, mirrored, mirrored_without"),
+        ("blur", {"boundary": 2}, r"boundary is '2': give none"),
         ("unsharp", {"sigma": "wide"}, r"sigma of unsharp is 'wide': give a number"),
         ("unsharp", {"sigma": "0"}, r"sigma is 0\.0: give a number of at least"),
         ("unsharp", {"sigma": "nan"}, r"sigma is nan"),

@@ -1,4 +1,4 @@
-"""Random chains of stencils, each stage with a boundary condition of its own, under random schedules in all backends."""
+"""Random chains of stencils, each stage with its own boundary condition, under random schedules in all backends."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from autosched.analysis.access.regions import Range, Region, is_empty
+from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.boundaries.mirror_folding import MIRRORED, fold_mirrors
 from autosched.analysis.boundaries.periodic_extension import (
     Period,
@@ -13,7 +14,6 @@ from autosched.analysis.boundaries.periodic_extension import (
     extension,
     without_wraps,
 )
-from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.indices import index as ix
 from autosched.lang.expr import Source
 from autosched.lang.func import Func, Input
@@ -63,7 +63,7 @@ def _extend(binder: Binder, boxes: Mapping[Func, Box], regions: Regions) -> Regi
 
 def _reads(binder: Binder, regions: Regions, f: Func, axis: int) -> list[tuple[ix.Index, Mapping[str, Range]]]:
     """Return the reads of a Func by others: the index along a dimension, and the ranges of the loops."""
-    reads = []
+    reads: list[tuple[ix.Index, Mapping[str, Range]]] = []
     for reader in binder.pipeline.funcs:
         if reader is f or is_empty(regions.get(reader, ((0, -1),))):
             continue

@@ -205,7 +205,7 @@ def bounds(
     for atom in postorder(e, done):
         given = env.get(atom.key)
         if given is None and (wave := reflection_of(atom)) is not None:
-            given = reflected_range(wave, *total(wave.index))
+            given = reflected_range(wave, *total(wave.at))
         done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if given is None else given
     return total(e)
 

@@ -19,12 +19,12 @@ class Reflection(NamedTuple):
     """The triangle wave of an index.
 
     Attributes:
-        index: The index before reflection.
+        at: The index before reflection.
         period: Its period.
         crest: Sum of two indices, within one period, of the same value.
     """
 
-    index: Index
+    at: Index
     period: int
     crest: int
 
