@@ -72,3 +72,25 @@ def test_other_minima_are_no_reflections() -> None:
     for other in (ix.sub(9, i), ix.sub(6, i), ix.sub(7, ix.mod(x, 9)), ix.add(i, ix.scale(x, 2)), x):
         (atom,) = (t for t, _ in ix.terms_of(ix.minimum(i, other)) if isinstance(t, ix.Atom) and t.kind == "min")
         assert reflection_of(atom) is None
+
+
+@pytest.mark.parametrize("with_edge", [True, False])
+def test_empty_ranges_stay_empty(with_edge: bool) -> None:
+    """Guards of producers in threads compare the ends of such ranges, for points beyond those of the host."""
+    for n in (3, 5, 8):
+        index = wave(n, with_edge)
+        for lo in range(-n - SHIFT, 2 * n - SHIFT - 1):
+            for hi in range(max(lo - 4, -n - SHIFT), lo):
+                low, high = ix.bounds(index, {"x": (lo, hi)})
+                assert low > high
+
+
+def test_the_range_of_one_point_is_its_index() -> None:
+    """Producers in registers are read at the distance from it, which must be constant."""
+    x, last = ix.var("x", 0, 67), 63
+    folded = ix.minimum(ix.maximum(x, ix.sub(-1, x)), ix.sub(127, x))
+    low, high = ix.bounds(wave(64, True), {"x": (ix.sub(x, SHIFT), ix.sub(ix.minimum(x, last), SHIFT))})
+    assert ix.key(low) == ix.key(ix.add(folded, LOW))
+    ends = [(ix.evaluate(low, {"x": k}), ix.evaluate(high, {"x": k})) for k in range(68)]
+    assert [lo == hi for lo, hi in ends] == [k <= last for k in range(68)]
+    assert all(lo >= hi for lo, hi in ends)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from autosched.analysis.bind import bind
 from autosched.analysis.rewrites.cache_read import cache_name
+from autosched.apps import get_app
 from autosched.featurize.accesses.accesses import AccessTable
 from autosched.featurize.emulator_counts import sampled_blocks
 from autosched.featurize.schema import NAMES
@@ -16,6 +18,7 @@ from autosched.featurize.validation import (
     FeatureChecker,
     FeatureTally,
     SketchedKernel,
+    ValidationProblem,
     app_problem,
     figures,
     report_lines,
@@ -32,6 +35,19 @@ def test_transactions_match_the_emulator(name: str) -> None:
     assert tally.failures == []
     assert tally.equal["threads"] == tally.compared["threads"] == tally.kernels > 0
     exact = [what for what in tally.compared if what.endswith("sectors, exact")]
+    assert all(tally.equal[what] == tally.compared[what] for what in exact)
+
+
+@pytest.mark.parametrize("kind", ["mirrored", "mirrored_without_edge", "wrapped"])
+def test_tiles_behind_boundary_conditions_match_the_emulator(kind: str) -> None:
+    app = get_app("harris_gray")
+    pipeline, _ = app.configure({"boundary": kind})
+    arrays = app.make_inputs({"H": 61, "W": 131})
+    problem = ValidationProblem(bind(pipeline, {n: a.shape for n, a in arrays.items()}), arrays, {})
+    tally = checker_of(problem).check_all(range(100, 103))
+    assert tally.failures == []
+    assert tally.compared["shared loads bytes, exact"] > 0
+    exact = [what for what in tally.compared if what.endswith("exact") or what == "shared bytes"]
     assert all(tally.equal[what] == tally.compared[what] for what in exact)
 
 

@@ -7,7 +7,7 @@ import operator
 
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, interpret
+from autosched import Func, Input, Pipeline, RDom, Var, interpret
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.boundary import KINDS
@@ -20,7 +20,7 @@ from autosched.schedule.types import FusedProducer, Kernel, Schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree, random_inputs
-from tests.schedule.building import block, kernel, member, root, schedule
+from tests.schedule.building import block, kernel, member, root, schedule, thread
 
 DIMS = ("c", "y", "x")
 STAGES = 4
@@ -66,6 +66,13 @@ def fused(bound: BoundPipeline, tile: tuple[int, ...], whole: bool = False, radi
     return schedule(bound, kernel(bound, [root("f4", f"{blocks} {threads}")], members, inlined))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_images_have_legal_tiles(kind: str) -> None:
+    bound = chain(kind, (1536, 2560))
+    for target in (get_target("h200"), get_target("cpu")):
+        assert violations(bound, fused(bound, (8, 32)), target) == []
+
+
 def extents(bound: BoundPipeline, only: Kernel) -> dict[str, tuple[int, ...]]:
     return {name: a.extents for name, a in plan_kernel(bound, only).allocations.items()}
 
@@ -83,6 +90,20 @@ def test_tiles_have_a_halo(kind: str, shape: tuple[int, ...], tile: tuple[int, .
     assert_backends_agree(bound, lower(bound, found))
     if have_nvrtc():
         ScheduledPipeline(bound, found, get_target("h200")).compile("cuda")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_registers_of_a_point_of_the_boundary(kind: str) -> None:
+    """``f3`` is computed per point of a tile of its boundary condition; the tile has more points than are read."""
+    bound = chain(kind, (53, 77))
+    edge = next(n for n, f in bound.funcs.items() if f.boundary is not None and f.stages[0].sources == ("f3",))
+    tile = "ty=8 tx=16 sy=2 sx=2"
+    members = [member(block("f4", 2), "yx", **{name: tile}) for name in ("f1", "f2", edge)]
+    members.append(member(thread(edge, 4), "yx", f3="sy=1 sx=1"))
+    inlined = [n for n in bound.funcs if n not in ("f1", "f2", "f3", "f4", edge)]
+    found = schedule(bound, kernel(bound, [root("f4", "by=7 bx=5 ty=8 tx=16")], members, inlined))
+    assert violations(bound, found, get_target("h200")) == []
+    assert_backends_agree(bound, lower(bound, found))
 
 
 @pytest.mark.parametrize("kind", REFLECTIONS)
@@ -176,8 +197,6 @@ def test_updates_are_extended() -> None:
 
 
 def test_a_scan_along_the_dimension_is_not_extended() -> None:
-    from autosched import RDom
-
     x, image, f, out = Var("x"), Input("img", int32, 1), Func("f"), Func("out")
     r = RDom("r", k=(1, 64))
     f[x] = image.wrapped()[x]

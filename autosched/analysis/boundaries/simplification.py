@@ -50,14 +50,13 @@ def _fold(binder: Binder, regions: Regions) -> None:
 
 def _extend(binder: Binder, boxes: Mapping[Func, Box], regions: Regions) -> Regions:
     for f in reversed(binder.pipeline.funcs):
-        if f in boxes or f.boundary is not None or f.atomic or not f.definitions[0].values:
+        fixed = f in boxes or f.boundary is not None or f.atomic or not f.definitions[0].values
+        if fixed or is_empty(regions.get(f, ((0, -1),))):
             continue
-        for axis in range(f.ndim):
-            if f not in regions or is_empty(regions[f]):
-                break
-            period = extension(_reads(binder, regions, f, axis))
-            if period is not None and _extend_dimension(binder, f, axis, period):
-                regions = binder.regions(boxes)
+        periods = [extension(_reads(binder, regions, f, axis)) for axis in range(f.ndim)]
+        extended = [_extend_dimension(binder, f, axis, p) for axis, p in enumerate(periods) if p is not None]
+        if any(extended):
+            regions = binder.regions(boxes)
     return regions
 
 

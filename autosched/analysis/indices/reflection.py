@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autosched.analysis.indices.index_arithmetic import add, maximum, minimum, mod, sub
+from autosched.analysis.indices.index_arithmetic import add, at_most, maximum, minimum, mod, sub
 from autosched.analysis.indices.terms import Affine, Atom, Index, Number, interval
 
 
@@ -69,7 +69,8 @@ def reflected_range(wave: Reflection, lo: Number, hi: Number) -> tuple[Any, Any]
 
     With the range moved by whole periods so that it begins in the period around 0, the wave over it is
     ``min(max(i, -1 - i), crest - i)``, as the edge is repeated below 0 as well; ``-i`` where it is not. A range that
-    is long enough to leave this form has all values, which is the outcome of the same expression::
+    is long enough to leave this form has all values, which is the outcome of the same expression. An empty range stays
+    empty::
 
         n = 8, edge repeated:      [-2, 5]  ->  [0, 5]      [5, 10]  ->  [5, 7]      [8, 9]  ->  [6, 7]
 
@@ -80,17 +81,20 @@ def reflected_range(wave: Reflection, lo: Number, hi: Number) -> tuple[Any, Any]
     """
     below = wave.crest - wave.period  # sum of two indices around 0 of the same value
     first = below - wave.top
-    start, end = _in_first_period(wave, first, lo, hi)
-    low = minimum(maximum(start, sub(below, end)), sub(wave.crest, end))
-    high = minimum(maximum(end, sub(below, start)), sub(wave.crest, start))
-    return maximum(low, 0), minimum(high, wave.top)
-
-
-def _in_first_period(wave: Reflection, first: int, lo: Number, hi: Number) -> tuple[Number, Number]:
-    """Return a range moved by whole periods, so that it begins in the period from ``first`` on."""
     if not isinstance(lo, np.ndarray) and not isinstance(hi, np.ndarray):
         whole = (interval(lo)[0] - first) // wave.period * wave.period
         if interval(hi)[1] - whole <= wave.crest:  # the same distance for all values of the ends
-            return sub(lo, whole), sub(hi, whole)
+            start, end = sub(lo, whole), sub(hi, whole)
+            if isinstance(lo, Affine) and at_most(hi, lo):  # one point, or none: the index itself, without clamps
+                point = minimum(maximum(start, sub(below, start)), sub(wave.crest, start))
+                return point, add(point, sub(hi, lo))
+            return _folded_range(wave, below, start, end)
     start = add(mod(sub(lo, first), wave.period), first)
-    return start, add(start, sub(hi, lo))
+    return _folded_range(wave, below, start, add(start, sub(hi, lo)))
+
+
+def _folded_range(wave: Reflection, below: int, start: Number, end: Number) -> tuple[Any, Any]:
+    """Return the range of a triangle wave over a range that begins in the period around 0."""
+    low = minimum(maximum(start, sub(below, end)), sub(wave.crest, end))
+    high = minimum(maximum(end, sub(below, start)), sub(wave.crest, start))
+    return maximum(low, 0), minimum(high, wave.top)
