@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from autosched.analysis.arguments import Shapes
 from autosched.analysis.binder import Binder, NarrowBinder
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.boundaries.simplification import simplify_boundaries
 from autosched.analysis.output_box import deduce_boxes
 from autosched.errors import BoundsError, DSLError
 from autosched.lang.expr import Scalar
@@ -48,7 +49,9 @@ def _bound(binder: Binder) -> BoundPipeline:
     missing = [f for f, box in boxes.items() if box is None]
     if missing:
         boxes |= deduce_boxes(binder, missing)
-    return binder.bind({f: b for f, b in boxes.items() if b is not None})
+    known = {f: b for f, b in boxes.items() if b is not None}
+    simplify_boundaries(binder, known)
+    return binder.bind(known)
 
 
 def output_boxes(

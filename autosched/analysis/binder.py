@@ -31,7 +31,6 @@ from autosched.analysis.bound_pipeline import (
     Box,
     LoopDim,
 )
-from autosched.analysis.boundaries.simplification import simplify_boundaries
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.index_overflow import check_index_overflow
 from autosched.analysis.indices.integer_widths import resolve_integer_widths
@@ -290,7 +289,7 @@ class Binder:
 
     def bind(self, boxes: Mapping[Func, Box]) -> BoundPipeline:
         """Return the bound pipeline for given output boxes, all reads checked."""
-        regions = simplify_boundaries(self, boxes, self.regions(boxes))
+        regions = self.regions(boxes)
         if self._resolve_widths(regions):
             regions = self.regions(boxes)
         self.check_reads(regions)

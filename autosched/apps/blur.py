@@ -1,4 +1,4 @@
-"""3x3 box blur of 16-bit integers: two stages, no boundary condition unless one is chosen."""
+"""3x3 box blur of 16-bit integers: two stages, no boundary condition."""
 
 from __future__ import annotations
 

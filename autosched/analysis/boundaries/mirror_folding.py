@@ -67,7 +67,7 @@ def _folded(x: Var, region: tuple[int, int], within: tuple[int, int], *, repeats
     i: Expr = x - low if low else x
     folded = i
     if region[0] < low:
-        folded = max(folded, below - i if below else -i)
+        folded = max(folded, below - i)
     if region[1] > high:
         folded = min(folded, crest - i)
     return folded + low if low else folded

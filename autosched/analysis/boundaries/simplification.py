@@ -1,11 +1,11 @@
-"""Simplification of boundary conditions, once the regions of the whole pipeline are inferred."""
+"""Simplification of boundary conditions from the regions of the whole pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from autosched.analysis.access.regions import Range, Region, is_empty
+from autosched.analysis.binder import Binder
 from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.boundaries.mirror_folding import MIRRORED, fold_mirrors
 from autosched.analysis.boundaries.periodic_extension import (
@@ -18,26 +18,26 @@ from autosched.analysis.indices import index as ix
 from autosched.lang.expr import Source
 from autosched.lang.func import Func, Input
 
-if TYPE_CHECKING:
-    from autosched.analysis.binder import Binder
-
 Regions = dict[Func | Input, Region]
 
 
-def simplify_boundaries(binder: Binder, boxes: Mapping[Func, Box], regions: Regions) -> Regions:
-    """Extend wrapped Funcs periodically and fold mirrors; return the regions of the new definitions.
+def simplify_boundaries(binder: Binder, boxes: Mapping[Func, Box]) -> None:
+    """Extend wrapped Funcs periodically and fold mirrors.
 
     Args:
         binder: The pipeline; its definitions are replaced.
         boxes: Boxes of the outputs.
-        regions: The regions of the pipeline for these.
+
+    Raises:
+        BoundsError: If a region is unbounded.
     """
     kinds = {f.boundary for f in binder.pipeline.funcs}
+    if not kinds.intersection({"wrapped", *MIRRORED}):
+        return
+    regions = binder.regions(boxes)
     if "wrapped" in kinds:
         regions = _extend(binder, boxes, regions)
-    if kinds.intersection(MIRRORED):
-        _fold(binder, regions)
-    return regions
+    _fold(binder, regions)
 
 
 def _fold(binder: Binder, regions: Regions) -> None:
