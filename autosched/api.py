@@ -57,7 +57,7 @@ def schedule(
             of calls.
         inputs: Arrays with the shapes of the inputs, instead of ``shapes``.
         strategy: A single search strategy: ``roots`` (without a search, every stage in a kernel of its own unless it
-            is cheap to inline), ``beam``, ``sioutas``, or a `Strategy`.
+            is cheap to inline), ``beam``, ``sioutas``, ``forma``, or a `Strategy`.
         samples: Number of searches without a strategy: one beam search, and greedy ones.
         top_k: Above 1, this many of the schedules with the best predictions are compiled, checked against the
             baseline's result and timed, and the fastest is returned.

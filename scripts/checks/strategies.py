@@ -1,6 +1,6 @@
 """Check that every strategy finds a legal schedule of every random pipeline; exits 1 on any failure.
 
-    python scripts/check_strategies.py [--pipelines 500] [--strategies roots,beam,sioutas] [--targets h200,cpu]
+    python scripts/check_strategies.py [--pipelines 500] [--strategies roots,beam,sioutas,forma] [--targets h200,cpu]
     python scripts/check_strategies.py --first 137 --pipelines 1 --jobs 1   (repeats one seed)
 
 Every ``--run-every``-th seed also gives a small pipeline, whose schedules run through the C backend and, for a GPU,
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pipelines", type=int, default=500, help="number of random pipelines")
     parser.add_argument("--first", type=int, default=0, help="seed of the first pipeline; further seeds follow")
-    parser.add_argument("--strategies", default="roots,beam,sioutas", help="names, separated by commas")
+    parser.add_argument("--strategies", default="roots,beam,sioutas,forma", help="names, separated by commas")
     parser.add_argument("--targets", default="h200,cpu", help="names, separated by commas")
     parser.add_argument("--seconds-each", type=float, default=5.0, help="time budget of each search")
     parser.add_argument(

@@ -1,6 +1,6 @@
 """Simulated times of an app's schedules, kernel by kernel, with the analytical model's predictions.
 
-    python scripts/simulate.py harris [--strategy roots,sioutas,beam] [--target h200] [--random 5] [--seed 0]
+    python scripts/simulate.py harris [--strategy roots,sioutas,forma,beam] [--target h200] [--random 5] [--seed 0]
     python scripts/simulate.py local_laplacian --random 20 --speed     # kernels a second, and time by step
     python scripts/simulate.py harris --random 3 --strategy '' --sass  # counts against machine code
 
@@ -189,7 +189,7 @@ def main() -> int:
     """Print the tables of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("app", help="name of an app of the suite")
-    parser.add_argument("--strategy", default="roots,sioutas,beam", help="strategies, separated by commas; or ''")
+    parser.add_argument("--strategy", default="roots,sioutas,forma,beam", help="strategies, separated by commas; or ''")
     parser.add_argument("--target", default="h200", help="the GPU to simulate")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
     parser.add_argument("--random", type=int, default=0, help="number of additional random legal schedules")

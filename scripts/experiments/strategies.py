@@ -98,7 +98,7 @@ def main() -> int:
     """Compare the strategies of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--apps", default=",".join(load_apps()), help="names, separated by commas")
-    parser.add_argument("--strategies", default="roots,sioutas,beam", help="names, separated by commas")
+    parser.add_argument("--strategies", default="roots,sioutas,forma,beam", help="names, separated by commas")
     parser.add_argument("--target", default="h200", help="device to schedule for")
     parser.add_argument("--seconds", type=float, help="time budget of each search")
     parser.add_argument("--cost", default=ANALYTICAL, help="cost model of the beam search")

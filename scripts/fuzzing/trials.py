@@ -22,7 +22,7 @@ TARGETS = ("cpu", "h200")
 SAMPLED = "sampled"
 DRAWN = "drawn"
 DEFAULT = "default"
-STRATEGIES = ("roots", "beam", "sioutas", DRAWN)
+STRATEGIES = ("roots", "beam", "sioutas", "forma", DRAWN)
 """Strategies of `autosched.schedule`; `DRAWN` is the default mode with few samples and the analytical model."""
 SAMPLES = 3
 DEFAULT_EVERY = 40

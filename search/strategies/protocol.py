@@ -19,6 +19,7 @@ from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
 from autosched.search.settings import SearchSettings
 from autosched.search.space.effort import TOO_LONG, affordable, is_too_long
+from autosched.search.strategies.forma.strategy import Forma
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
 
@@ -92,6 +93,8 @@ class Beam:
 STRATEGIES: Mapping[str, Strategy] = {
     "roots": Roots(),
     "beam": Beam(),
+    "forma": Forma(),
+    "forma-none": Forma(fuse=False),
     "sioutas": Sioutas("nested"),
     "sioutas-overlapped": Sioutas("overlapped"),
     "sioutas-none": Sioutas("none"),

@@ -13,6 +13,7 @@ from autosched.schedule.legality.validate import validate
 from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.types import Schedule
 from autosched.search.settings import GREEDY, SearchSettings
+from autosched.search.strategies.forma.strategy import Forma
 from autosched.search.strategies.protocol import Beam, Strategy
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
@@ -25,6 +26,7 @@ STRATEGIES: dict[str, Strategy] = {
     "beam": Beam(SearchSettings(beam_size=3, passes=2)),
     "exhaustive": Beam(SearchSettings(beam_size=2, passes=1, sampling="exhaustive")),
     "greedy": Beam(GREEDY),
+    "forma": Forma(),
     "sioutas": Sioutas("nested"),
     "sioutas-overlapped": Sioutas("overlapped"),
 }
