@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from math import prod
 
 from autosched.codegen.expressions import counter_type, local_type, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
@@ -12,6 +14,7 @@ from autosched.codegen.statements import Writer, condition_text, simple_statemen
 from autosched.codegen.warp_reduce import WARP, print_shuffle
 from autosched.lang.dtypes import DType, int32
 from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt, WarpReduce, walk
+from autosched.lower.ir_queries import thread_loops
 from autosched.lower.passes.coalesce_accesses import vector_bytes
 from autosched.lower.pipelines import CUDA_PASSES, run_passes
 
@@ -200,10 +203,22 @@ class _Printer:
     def _threads(self, s: For) -> None:
         """Print the thread loops of a nest; a guard excludes threads beyond an extent."""
         self.w.open("{")
+        loops = thread_loops(s)
+        guards = self._linear_guards(loops) if self.kernel.linear_threads else self._index_by_axis(loops)
+        self.has_all_threads = not guards
+        if guards:
+            self.w.open(f"if ({' && '.join(guards)}) {{")
+        if self.kernel.linear_threads:
+            self._linear_index(loops)
+        self.statements(loops[-1].body)
+        if guards:
+            self.w.close()
+        self.w.close()
+
+    def _index_by_axis(self, loops: Sequence[For]) -> list[str]:
+        """Print the variables of thread loops, and return the guards of idle threads."""
         guards: list[str] = []
-        body: tuple[Stmt, ...] = (s,)
-        while len(body) == 1 and isinstance(body[0], For) and body[0].role is LoopRole.THREAD:
-            loop = body[0]
+        for loop in loops:
             axis = "xyz"[loop.axis]
             if loop.extent > 1:
                 self.w.line(f"const int {loop.name} = threadIdx.{axis};  // {loop.comment}")
@@ -211,14 +226,22 @@ class _Printer:
                     guards.append(f"{loop.name} < {loop.extent}")
             else:
                 guards.append(f"threadIdx.{axis} == 0")
-            body = loop.body
-        self.has_all_threads = not guards
-        if guards:
-            self.w.open(f"if ({' && '.join(guards)}) {{")
-        self.statements(body)
-        if guards:
-            self.w.close()
-        self.w.close()
+        return guards
+
+    def _linear_guards(self, loops: Sequence[For]) -> list[str]:
+        """Return the guard of the idle threads of loops that divide a linear index."""
+        count = prod(loop.extent for loop in loops)
+        return [f"threadIdx.x < {count}"] if count < self.kernel.threads else []
+
+    def _linear_index(self, loops: Sequence[For]) -> None:
+        """Print the variables of thread loops that divide a linear index, in threads that are not idle."""
+        inside = prod(loop.extent for loop in loops)
+        for k, loop in enumerate(loops):
+            inside //= loop.extent
+            if loop.extent > 1:
+                index = "threadIdx.x" if inside == 1 else f"threadIdx.x / {inside}"
+                index = index if k == 0 else f"{index} % {loop.extent}"
+                self.w.line(f"const int {loop.name} = {index};  // {loop.comment}")
 
     def _serial(self, s: For) -> None:
         outer = self.is_unrolled

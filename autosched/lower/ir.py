@@ -474,6 +474,7 @@ class KernelIR:
         vectors: Whether `autosched.lower.passes.coalesce_accesses` forms vector accesses.
         step_loops: Loops around all blocks, from outer to inner as ``(name, extent)``; each iteration is a launch.
         step: Name of the scalar parameter with the number of the launch.
+        linear_threads: Whether the thread loops of a nest divide a linear index of the threads, innermost loop fastest.
     """
 
     name: str
@@ -490,6 +491,7 @@ class KernelIR:
     vectors: bool = False
     step_loops: tuple[tuple[str, int], ...] = ()
     step: str = ""
+    linear_threads: bool = False
 
     @property
     def launches(self) -> int:

@@ -20,6 +20,7 @@ from autosched.lower.ir import (
     Let,
     LetIndex,
     LetVector,
+    LoopRole,
     Op,
     Stmt,
     Store,
@@ -35,6 +36,17 @@ from autosched.lower.ir import (
 def reads_in(statements: Iterable[Stmt]) -> list[BufferRead]:
     """Return the loads of statements, those of inner statements excluded."""
     return [v for s in statements for value in values_of(s) for v in walk_values(value) if isinstance(v, BufferRead)]
+
+
+def thread_loops(loop: For) -> list[For]:
+    """Return a thread loop and those directly inside it, outermost first."""
+    loops = [loop]
+    while len(loops[-1].body) == 1:
+        inner = loops[-1].body[0]
+        if not isinstance(inner, For) or inner.role is not LoopRole.THREAD:
+            break
+        loops.append(inner)
+    return loops
 
 
 def access_steps(loop: For) -> Iterator[tuple[Buffer, int]]:

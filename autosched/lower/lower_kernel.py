@@ -68,6 +68,7 @@ def lower_kernel(
         site_depths=tuple(sites),
         step_loops=tuple((p.name, p.extent) for p in plan.launches),
         step=context.step,
+        linear_threads=kernel.linear_threads,
     )
     verify(lowered)
     return lowered

@@ -91,6 +91,7 @@ class _Where:
         varying: Whether a condition around it varies over the block.
         tests: Comparisons that hold here.
         lanes: Extent of the loop over threadIdx.x.
+        threads: Product of the extents of the thread loops around it.
     """
 
     axes: tuple[int, ...] = ()
@@ -99,6 +100,7 @@ class _Where:
     varying: bool = False
     tests: tuple[CompareIndex, ...] = ()
     lanes: int = 1
+    threads: int = 1
 
 
 class _Verifier:
@@ -248,14 +250,21 @@ class _Verifier:
             self._fail(f"thread loop {s.name} is inside a serial loop or a condition")
         if s.axis not in (0, 1, 2) or any(axis <= s.axis for axis in self.where.axes):
             self._fail(f"thread loop {s.name} over axis {s.axis} is inside loops over axes {self.where.axes}")
-        if s.extent > self.kernel.block[s.axis]:
+        threads = self.where.threads * s.extent
+        if self.kernel.linear_threads and threads > self.kernel.threads:
+            self._fail(
+                f"the thread loops down to {s.name} have {threads} iterations, "
+                f"but the block has {self.kernel.threads} threads"
+            )
+        if not self.kernel.linear_threads and s.extent > self.kernel.block[s.axis]:
             size = self.kernel.block[s.axis]
             self._fail(
                 f"thread loop {s.name} has {s.extent} iterations, but the block has {size} threads in axis {s.axis}"
             )
         depth = self.where.mainloops
         lanes = s.extent if s.axis == 0 else self.where.lanes
-        with self._inside(_Where((*self.where.axes, s.axis), depth, depth, lanes=lanes)), self._scope():
+        where = _Where((*self.where.axes, s.axis), depth, depth, lanes=lanes, threads=threads)
+        with self._inside(where), self._scope():
             self._loop_variable(s)
             self._body(s.body)
 

@@ -112,14 +112,18 @@ class _Planner:
         else:
             repeated = self._add_mainloop(self.kernel.mainloop_at, roots, steps, allocations)
         threads = self._thread_nests(allocations)
-        block = [1, 1, 1]
-        for group in steps:
-            for axis, loop in zip(range(3), thread_loops(group), strict=False):
-                block[axis] = max(block[axis], loop.extent)
         return KernelPlan(
-            self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, (block[0], block[1], block[2]),
-            regions, repeated, prologue_steps,
+            self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, self._block(steps), regions,
+            repeated, prologue_steps,
         )  # fmt: skip
+
+    def _block(self, steps: Sequence[tuple[Nest, ...]]) -> tuple[int, int, int]:
+        """Return the threads in x, y and z that suffice for every step."""
+        loops = [thread_loops(group) for group in steps]
+        if self.kernel.linear_threads:
+            return max((prod(p.extent for p in group) for group in loops), default=1), 1, 1
+        x, y, z = (max((g[axis].extent for g in loops if axis < len(g)), default=1) for axis in range(3))
+        return x, y, z
 
     def _add_shared(
         self, level: Level, regions: Mapping[str, Region], steps: list[tuple[Nest, ...]],

@@ -222,11 +222,21 @@ class Inlined:
 )  # fmt: skip
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The stages that one kernel computes."""
+    """The stages that one kernel computes.
+
+    Attributes:
+        roots: The stages that span the grid.
+        fused: Producers computed inside the kernel.
+        inlined: Funcs substituted into their consumers.
+        linear_threads: Whether each stage numbers its threads by a linear index, x fastest, in a one-dimensional block:
+            threads without points are the last ones, so that whole warps are idle. Otherwise a stage has the first
+            threads along x, y and z of a block that covers all stages. The C backend has no threads and ignores it.
+    """
 
     roots: tuple[Root, ...]
     fused: tuple[FusedProducer, ...] = ()
     inlined: tuple[Inlined, ...] = ()
+    linear_threads: bool = False
 
     def __repr__(self) -> str:
         return f"<Kernel {self._text()}>"

@@ -127,7 +127,7 @@ class MemoryTraffic:
 
 
 def traffic(
-    accesses: BatchAccesses, pool: UniqueAccessCache, block: Ints, blocks: Ints, warps: Warps, promoted: Bools,
+    accesses: BatchAccesses, pool: UniqueAccessCache, lanes: Ints, blocks: Ints, warps: Warps, promoted: Bools,
     *, every_warp: bool = False,
 ) -> MemoryTraffic:  # fmt: skip
     """Return the memory traffic of a block.
@@ -135,7 +135,7 @@ def traffic(
     Args:
         accesses: The groups of accesses.
         pool: Cache of the accesses of one thread.
-        block: ``int64[M, 3]``, threads of the blocks.
+        lanes: ``int64[R, 3]``, threads over which the lanes of a nest's warps are laid out.
         blocks: ``int64[M]``, number of blocks.
         warps: Warps of all nests.
         promoted: ``bool[R]``, whether a nest promotes its own Func's points to registers.
@@ -143,7 +143,7 @@ def traffic(
     """
     kinds, nests, reader = accesses.kinds, accesses.nests, accesses.batch.readers
     number = AccessEnumerator(accesses, pool).numbers()
-    entries = _EntryRows(accesses, pool, np.where(kinds["memory"] != REGISTER, number, 0), block)
+    entries = _EntryRows(accesses, pool, np.where(kinds["memory"] != REGISTER, number, 0), lanes)
     sums = entries.counted(warps, every_warp=every_warp)
     in_registers = np.flatnonzero(kinds["memory"] == REGISTER)
     first, length = pool.first.rows[number[in_registers]], pool.length.rows[number[in_registers]]
@@ -171,12 +171,12 @@ class _EntryRows:
     """Accesses of all groups in global and shared memory, ``E`` of them, as rows of the transaction counters."""
 
     def __init__(
-        self, accesses: BatchAccesses, pool: UniqueAccessCache, number: Ints, block: Ints
+        self, accesses: BatchAccesses, pool: UniqueAccessCache, number: Ints, lanes: Ints
     ) -> None:  # fmt: skip
         self.accesses = accesses
         kinds, nests = accesses.kinds, accesses.nests
         length = pool.length.rows[number]
-        self.most_warps = int((-(-block.prod(axis=1) // WARP)).max())
+        self.most_warps = int((-(-lanes.prod(axis=1) // WARP)).max())
         group = np.repeat(np.arange(len(number)), length)
         entry = np.arange(len(group)) - np.repeat(np.cumsum(length) - length - pool.first.rows[number], length)
         self.group = group
@@ -191,7 +191,7 @@ class _EntryRows:
         divided = kinds["divided"]
         self.divisions = int((divided >= 0).sum(axis=1).max(initial=0))
         rows = np.zeros((len(group), LINEAR_COLUMNS + QUOTIENT_COLUMNS * self.divisions), np.int64)
-        rows[:, :2] = block[accesses.batch.accesses.candidate[group], :2]
+        rows[:, :2] = lanes[nest, :2]
         rows[:, 3:6] = active
         whole = kinds["quotient"] == 1
         strides = accesses.strides

@@ -26,6 +26,8 @@ from autosched.featurize.tables.unique import first_of_each
 
 OF_KERNEL = 12
 """Instructions of a warp for block index, thread indices and the addresses of arrays."""
+OF_LINEAR_INDEX = 2
+"""Index instructions of a thread for each of several loops that divide its linear index."""
 OF_IDLE_AXIS = 2
 """Comparison and branch where a nest has fewer threads along an axis than the block."""
 OF_GUARD = 2
@@ -58,19 +60,24 @@ class IndexCode:
         """Return the index instructions of all warps of a block, by nest, ``float64[R]``."""
         nests, batch = self.geometry.nests, self.accesses.batch
         candidate = batch.nests.candidate
-        block = self.geometry.block[candidate]
-        warps = warps_of_block(np.concatenate([block, nests.entered], axis=1))[:, 0]
+        lanes = self.geometry.lanes
+        warps = warps_of_block(np.concatenate([lanes, nests.entered], axis=1))[:, 0]
         points = nests.serial.prod(axis=1) * nests.kinds["reductions"] * nests.times
         always, at_border = guards(self.geometry, self.accesses)
         of_thread = OF_GUARD * points * (always + self.border[candidate] * at_border)
         of_thread += np.where(self.loops.rolled, self.loops.runs, 0.0).sum(axis=1)
         rows = np.flatnonzero(self.accesses.kinds["memory"] != REGISTER)
         of_thread += np.bincount(batch.readers[rows], self._addresses(rows), len(candidate))
-        whole = -(-block.prod(axis=1) // WARP)
+        threads = self.geometry.block[candidate].prod(axis=1)
+        whole = -(-threads // WARP)
         carries = nests.kinds["level"] != THREAD
-        once = OF_IDLE_AXIS * ((nests.entered < block).sum(axis=1) * carries)
+        linear = np.array([p.linear_threads for p in batch.plans], bool)[batch.sketch][candidate]
+        idle = np.where(linear, nests.entered.prod(axis=1) < threads, (nests.entered < lanes).sum(axis=1))
+        axes = (nests.entered > 1).sum(axis=1)
+        divided = OF_LINEAR_INDEX * axes * (linear & (axes > 1))
+        once = OF_IDLE_AXIS * idle * carries
         once[batch.nests.start] += OF_KERNEL
-        return np.asarray(warps * of_thread + once * whole)
+        return np.asarray(warps * (of_thread + divided * carries) + once * whole)
 
     def _addresses(self, rows: Ints) -> Floats:
         """Return the instructions of one thread for the addresses of some groups of accesses, ``float64[N]``."""

@@ -29,6 +29,8 @@ class Geometry:
         blocks: ``int64[M]``, blocks of the grid.
         block: ``int64[M, 3]``, threads of a block in x, y, z.
         thread_dims: ``int64[M]``, most thread loops of more than one thread in any nest.
+        lanes: ``int64[R, 3]``, threads in x, y, z over which the lanes of a nest's warps are laid out: those of the
+            block, or with linear threads those of the nest.
     """
 
     nests: NestArrays
@@ -37,12 +39,13 @@ class Geometry:
     blocks: Ints
     block: Ints
     thread_dims: Ints
+    lanes: Ints
 
     def take(self, chosen: Bools, rows: Bools) -> Geometry:
         """Return some candidates, ``bool[M]``, and their nests, ``bool[R]``."""
         return Geometry(
             self.nests.take(rows), self.tile[chosen], self.count[chosen], self.blocks[chosen], self.block[chosen],
-            self.thread_dims[chosen],
+            self.thread_dims[chosen], self.lanes[rows],
         )  # fmt: skip
 
 
@@ -74,7 +77,13 @@ def geometry_of(batch: Batch, kinds: DescriptorTables, demands: RequiredRegions)
     for depth in range(1, int(rounds.max()) + 1):
         inner = np.flatnonzero(rounds == depth)
         _fill_thread_nests(rows, demands, inner, locations[inner], batch.hosts[inner], looped[inner])
-    return Geometry(rows, tile, count, count.prod(axis=1), block, thread_dims)
+    linear = np.array([p.linear_threads for p in plans], bool)[batch.sketch]
+    lanes = np.where(linear[candidate, None], rows.entered, block[candidate])
+    if linear.any():
+        threads = np.maximum.reduceat(np.where(carriers, rows.entered.prod(axis=1), 1), batch.nests.start)
+        block[linear] = 1
+        block[linear, 0] = threads[linear]
+    return Geometry(rows, tile, count, count.prod(axis=1), block, thread_dims, lanes)
 
 
 def _grid(batch: Batch, static: TableRows, rows: NestArrays) -> tuple[Ints, Ints]:

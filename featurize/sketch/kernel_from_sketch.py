@@ -128,6 +128,7 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
         tuple(Root(tilings[s]) for s in sketch.stages),
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
+        sketch.linear_threads,
     )
     return as_all_steps(bound, from_lane_loops(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
 

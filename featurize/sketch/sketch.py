@@ -90,6 +90,7 @@ class KernelSketch:
         far: Funcs that are not placed yet and have other readers too.
         orders: Nests with a loop order or a tile other than the default.
         lanes: Warp reductions of updates; each adds a loop over lanes.
+        linear_threads: Whether stages number their threads by a linear index (`autosched.schedule.types.Kernel`).
         cache_reads: Inputs and Funcs with cache reads.
     """
 
@@ -100,13 +101,17 @@ class KernelSketch:
     far: frozenset[str] = frozenset()
     orders: tuple[NestOrder, ...] = ()
     lanes: tuple[LaneLoop, ...] = ()
+    linear_threads: bool = False
     cache_reads: frozenset[str] = field(init=False, repr=False)
     _where: Mapping[str, ComputeLocation] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        key = (self.stages, self.locations, self.inlined, self.near, self.far, self.orders, self.lanes)
+        key = (
+            self.stages, self.locations, self.inlined, self.near, self.far, self.orders, self.lanes,
+            self.linear_threads,
+        )  # fmt: skip
         cache_reads = frozenset(source for s in self.locations if (source := cached_source(s.func)) is not None)
         object.__setattr__(self, "cache_reads", cache_reads)
         object.__setattr__(self, "_where", {s.func: s for s in self.locations})

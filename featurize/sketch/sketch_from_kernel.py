@@ -69,6 +69,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
         frozenset(i.func for i in kernel.inlined),
         orders=tuple(o for o in orders if o != NestOrder(o.stage)),
         lanes=lanes,
+        linear_threads=kernel.linear_threads,
     )
     return sketch, _tile_sizes(bound, sketch, kernel, members)
 

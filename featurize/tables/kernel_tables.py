@@ -50,6 +50,7 @@ class KernelTables:
         buffers: ``int64[B, 4]``: nest, bytes of an element, first and last step of each buffer in shared memory.
         inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is trivial.
         calls: ``int64[K, I]``, evaluations by each nest's points.
+        linear_threads: Whether nests number their threads by a linear index.
     """
 
     nests: Ints
@@ -74,6 +75,7 @@ class KernelTables:
     buffers: Ints
     inlined: Ints
     calls: Ints
+    linear_threads: bool
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,7 @@ class KernelTableBuilder:
             buffers=self._buffers(facts, first),
             inlined=self._inlined(facts),
             calls=_calls(facts),
+            linear_threads=s.linear_threads,
         )
 
     def _location(self, facts: SketchAnalysis, stage: StageId, level: int) -> int:

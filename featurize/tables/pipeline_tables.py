@@ -77,7 +77,7 @@ class PipelineTables:
 
     def facts(self, sketch: KernelSketch) -> SketchAnalysis:
         """Return the analysis of a sketch; sketches that differ only in Funcs not placed yet share it."""
-        key = sketch.stages, sketch.locations, sketch.inlined, sketch.orders, sketch.lanes
+        key = sketch.stages, sketch.locations, sketch.inlined, sketch.orders, sketch.lanes, sketch.linear_threads
         analysis = self._facts.get(key)
         if analysis is None:
             placed = replace(sketch, near=frozenset(), far=frozenset())
@@ -120,8 +120,7 @@ class PipelineTables:
         batch, geometry, shared = layout.batch, layout.geometry, layout.shared_bytes
         nests = geometry.nests
         promoted = _promoted(nests)
-        candidate = batch.nests.candidate
-        warps = Warps.of(geometry.block[candidate], nests.active)
+        warps = Warps.of(geometry.lanes, nests.active)
         shares = self.amortised and self.target.kind != "cpu"
         layouts = batch.nests.take([m.plan.layouts for m in chosen])
         reduces = self.demands.reduces(layouts, nests.loops.shape[1])
@@ -129,7 +128,7 @@ class PipelineTables:
         rolled = loops.over_points(reduces, nests.kinds["terms"].shape[1]) & shares
         accesses = BatchAccesses(batch, self.kinds, self.demands, nests, layout.strides, rolled)
         cost = traffic(
-            accesses, self.entries, geometry.block, geometry.blocks, warps, promoted, every_warp=self.every_warp
+            accesses, self.entries, geometry.lanes, geometry.blocks, warps, promoted, every_warp=self.every_warp
         )
         if shares and reduces.any():
             cost = cost.times(loops.again(accesses, reduces))

@@ -7,6 +7,7 @@ unroll, are rejected. Both depend on the layout of a kernel alone, so nothing is
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
@@ -32,6 +33,8 @@ CHECKED = ("inline", "block", "thread")
 """Kinds of options whose kernels need the exact checks: register tiles must be read at constant indices."""
 VARIED = 0.5
 """Share of aligned tiles, and of kernels with a cache read."""
+LINEAR_PERIOD = 4
+"""Period of the varied kernels that get linear threads, chosen by their tile sizes."""
 
 
 @dataclass
@@ -40,7 +43,7 @@ class RandomStates:
 
     Args:
         evaluator: Evaluator of the pipeline's kernels.
-        varied: Whether tile alignments and cache reads are random as well.
+        varied: Whether tile alignments, cache reads and linear threads are random as well.
         enumerator: Enumerator of a search with the same evaluator; a new one if left out.
 
     Attributes:
@@ -105,7 +108,11 @@ class RandomStates:
                 if variants:
                     sketch, params = variants[int(rng.integers(len(variants)))]
             other = PartialKernel(sketch, params, tiled=True)
-            pieces.append(piece if self._illegal(other) else other)
+            other = piece if self._illegal(other) else other
+            if zlib.crc32(repr(other.params).encode()) % LINEAR_PERIOD == 0:
+                linear = replace(other, sketch=replace(other.sketch, linear_threads=True))
+                other = other if self._illegal(linear) else linear
+            pieces.append(other)
         return replace(state, pieces=tuple(pieces))
 
     def _choose(self, options: Sequence[Option], rng: np.random.Generator) -> Option:

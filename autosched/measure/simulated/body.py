@@ -37,6 +37,7 @@ from autosched.lower.ir import (
     VarRef,
     WarpReduce,
 )
+from autosched.lower.ir_queries import thread_loops
 from autosched.measure.simulated.context import Context
 from autosched.measure.simulated.device import FLOAT_TURNS
 from autosched.measure.simulated.evaluate import Evaluator, lanes_of
@@ -56,6 +57,8 @@ KERNEL_INSTRUCTIONS = 12.0
 """Instructions of a warp for its block and thread indices and array addresses, as in the SASS of small kernels."""
 LOOP_INSTRUCTIONS = 1.0
 """Instructions per iteration of a loop without unrolling: counter, comparison, branch, less some unrolling."""
+LINEAR_INDEX_INSTRUCTIONS = 2.0
+"""Instructions of a thread for one of several loops that divide its linear index: a product and a shift."""
 LONG_LOOPS = (LoopRole.SERIAL, LoopRole.MAINLOOP)
 _STRETCHES = (33, 17, 9, 5, 3, 2)
 """Executed iterations of a long loop: one more than a power of two samples the first and last sectors."""
@@ -173,17 +176,34 @@ class Body:
                 self._access(s.buffer, s.index, s.site, len(s.values), c, store=True)
 
     def _threads(self, s: For, c: Context) -> None:
-        at = self.rows.thread[s.axis]
-        self._eval.bind_loop(s.name, at)
-        active = c.active
-        if s.extent < self.kernel.block[s.axis]:
-            self._charge("integer", 2.0, c)
-            active = active & (at < s.extent)
+        if self.kernel.linear_threads:
+            loops, active = self._linear_threads(s, c)
+        else:
+            at, loops, active = self.rows.thread[s.axis], [s], c.active
+            self._eval.bind_loop(s.name, at)
+            if s.extent < self.kernel.block[s.axis]:
+                self._charge("integer", 2.0, c)
+                active = active & (at < s.extent)
         inside = c.nest(active)
+        if len(loops) > 1:
+            self._charge("integer", LINEAR_INDEX_INSTRUCTIONS * len(loops), inside)
         self._take_indexing()
         self._indexing.begin(inside.frame)
-        self._indexing.enter(s.name, inside.frame, s.role)
-        self._statements(s.body, inside)
+        for loop in loops:
+            self._indexing.enter(loop.name, inside.frame, loop.role)
+        self._statements(loops[-1].body, inside)
+
+    def _linear_threads(self, s: For, c: Context) -> tuple[list[For], NDArray[np.bool_]]:
+        """Bind the thread loops of a nest, which divide a linear index; return them and the lanes with a point."""
+        loops, index = thread_loops(s), self.rows.thread[0]
+        count = inside = math.prod(loop.extent for loop in loops)
+        for loop in loops:
+            inside //= loop.extent
+            self._eval.bind_loop(loop.name, index // inside % loop.extent)
+        if count == self.kernel.threads:
+            return loops, c.active
+        self._charge("integer", 2.0, c)
+        return loops, c.active & (index < count)
 
     def _loop(self, s: For, c: Context) -> None:
         executed, start = s.extent, 0

@@ -198,6 +198,7 @@ def _write_kernel(k: Kernel) -> dict[str, Any]:
         "roots": [_write_root(r) for r in k.roots],
         "members": [_write_producer(m) for m in k.fused],
         "inlined": [{"func": i.func, "calls": i.calls} for i in k.inlined],
+        **({"linear_threads": True} if k.linear_threads else {}),
     }
 
 
@@ -391,13 +392,16 @@ class _Reader:
                 node.integer(-LARGEST_COUNT - 1, 2 * LARGEST_COUNT + 1)
 
     def _kernel(self, node: Node) -> Kernel:
-        roots, fused, inlined = node.fields("roots", "members", "inlined")
+        linear = node.mapping().get("linear_threads")
+        optional = [] if linear is None else ["linear_threads"]
+        roots, fused, inlined, *_ = node.fields("roots", "members", "inlined", *optional)
         if not roots.items():
             raise roots.error("is empty: a kernel computes at least one stage")
         return Kernel(
             tuple(self._root(r) for r in roots.items()),
             tuple(self._producer(m) for m in fused.items()),
             tuple(self._inlined(i) for i in inlined.items()),
+            linear is not None and linear.boolean(),
         )
 
     def _root(self, node: Node) -> Root:

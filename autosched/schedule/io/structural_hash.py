@@ -22,8 +22,8 @@ def structural_hash(kernels: Schedule | Iterable[Kernel], depth: int) -> int:
 
     * 0, compute locations: root stages, stages of fused producers with level and host, materialised Funcs, inlined
       Funcs. No extents and no call counts.
-    * 1, shape: the dimensions with a loop of each kind, the vector dimension (of the first thread loop), and the number
-      of host loops around each fused producer.
+    * 1, shape: the dimensions with a loop of each kind, the vector dimension (of the first thread loop), the number of
+      host loops around each fused producer, and whether threads are linear.
     * 2: the extents of the block loops, in order.
     * 3 + n: the extents of the thread loops, in order, of stages at nesting depth n. A root has depth 0, a fused
       producer one more than its host.
@@ -82,7 +82,8 @@ def _shape(kernel: Kernel) -> list[Any]:
         loops = _iterating(t.loops)
         vector = next((p.dim for p in loops if p.kind is LoopKind.THREAD), "")
         stages.append([t.stage.func, t.stage.number, vector, sorted([p.kind.value, p.dim] for p in loops)])
-    return [sorted(stages), sorted([m.func, _enclosing(kernel, m)] for m in kernel.fused)]
+    linear = ["linear threads"] if kernel.linear_threads else []
+    return [sorted(stages), sorted([m.func, _enclosing(kernel, m)] for m in kernel.fused), *linear]
 
 
 def _details(t: StageTiling, storage_order: Sequence[str]) -> Iterator[list[Any]]:

@@ -58,7 +58,8 @@ def _header(plan: KernelPlan, layout: SharedLayout, title: str) -> Iterator[_Lin
     blocks = [p.extent for p in plan.grid]
     threads = [n for n in plan.block if n > 1]
     shared = f", {layout.total_bytes} bytes of shared memory a block" if layout.total_bytes else ""
-    yield 1, f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}{shared}"
+    linear = " in linear order" if plan.kernel.linear_threads else ""
+    yield 1, f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}{linear}{shared}"
     for i in sorted(plan.kernel.inlined, key=lambda i: list(plan.bound.funcs).index(i.func)):
         yield 1, f"inlined, {_count(i.calls, 'call')}: {definition_text(plan.bound, plan.bound.stage(i.func, 0))}"
 
@@ -115,6 +116,7 @@ def canonical_kernel_text(kernel: Kernel) -> str:
     parts = [_canonical_root(r) for r in kernel.roots]
     parts += sorted(map(_canonical_producer, kernel.fused))
     parts += sorted(map(_canonical_inlined, kernel.inlined))
+    parts += ["linear threads"] if kernel.linear_threads else []
     return "; ".join(parts)
 
 

@@ -14,6 +14,7 @@ from autosched.schedule.kernel.plan_cache import cached_plan
 from autosched.schedule.legality import (
     dataflow,
     fused_producers,
+    linear_threads,
     loops,
     mainloops,
     private_producers,
@@ -67,6 +68,7 @@ PLAN_CHECKS: tuple[Callable[[KernelPlan], Iterator[str]], ...] = (
     private_producers.private_elements_belong_to_their_thread,
     fused_producers.unrolled_code_is_small,
     warp_reductions.lanes_fit_one_warp,
+    linear_threads.linear_threads_are_independent,
 )
 """Checks on the plan of a kernel, in order; each relies on the ones before it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.errors import ScheduleError
+from autosched.schedule.io.text import canonical_kernel_text
 from autosched.schedule.kernel.memory_layout import sources_of
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.legality.fused_producers import thread_depth, transitive_sources
@@ -55,6 +57,8 @@ WARP_REDUCTION_SHARE = 0.8
 """Share of the kernels with warp reductions, if these are legal."""
 MATERIALISED_SHARE = 0.7
 """Share of the outputs, and of Funcs that several kernels read, that may be materialised by one of these kernels."""
+LINEAR_PERIOD = 4
+"""Period of the kernels that get linear threads."""
 CACHE_READ_SHARE = 0.4
 """Share of the kernels with a cache read, if one is legal."""
 
@@ -122,7 +126,15 @@ class _Sampler:
         for draft in self.drafts if self.varied else ():
             self._try_cache_read(draft)
         kernels = [self._with_warp_reductions(self._kernel(d)) for d in reversed(self.drafts)]
-        return Schedule.for_pipeline(self.bound, self._with_mainloops(kernels) if self.varied else kernels)
+        if self.varied:
+            kernels = [self._with_linear_threads(k) for k in self._with_mainloops(kernels)]
+        return Schedule.for_pipeline(self.bound, kernels)
+
+    def _with_linear_threads(self, kernel: Kernel) -> Kernel:
+        """Return one in `LINEAR_PERIOD` kernels with linear threads, chosen by its text, where that is legal."""
+        linear = replace(kernel, linear_threads=True)
+        chosen = zlib.crc32(canonical_kernel_text(kernel).encode()) % LINEAR_PERIOD == 0
+        return linear if chosen and not kernel_violations(self.bound, linear, self.target) else kernel
 
     def _with_warp_reductions(self, kernel: Kernel) -> Kernel:
         if self.lanes == "none" or self.rng.random() >= WARP_REDUCTION_SHARE:

@@ -79,7 +79,9 @@ class _GroupTiler:
         sources = [s for name in copied if (s := cached_source(name)) is not None]
         names = sorted(self.tiles, key=list(insert_cache_reads(self.bound, sources).funcs).index)
         locations = tuple(ComputeLocation(n, Level.BLOCK, roots[0]) for n in names)
-        self.sketch = KernelSketch(roots, locations, frozenset(inlined - copied.keys()))
+        # Idle threads gather in the last warps (end of section 2.2).
+        linear = target.kind == "cuda"
+        self.sketch = KernelSketch(roots, locations, frozenset(inlined - copied.keys()), linear_threads=linear)
 
     def _copies(self) -> dict[str, Offsets]:
         """Return the tiles of arrays in memory that are copied to shared memory (``LoadTileToShared``), by Func.
