@@ -77,6 +77,9 @@ class SearchSettings:
         sliding_windows: Whether blocks may slide along a dimension, with producers in rolling buffers in shared memory
             (`autosched.search.refine.sliding_window`, applied to the best schedules, GPU only). ``locations`` must
             include ``block``.
+        linear_threads: Whether the stages of a kernel with tiles in shared memory may number their threads by a linear
+            index (`autosched.search.refine.linear_threads`, applied to the best schedules, GPU only). The threads of
+            their producers are refined for both numberings.
         baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
             is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
             excluded.
@@ -118,6 +121,7 @@ class SearchSettings:
     mainloops: bool = True
     per_reduction_step: bool = True
     sliding_windows: bool = True
+    linear_threads: bool = True
     baseline_tolerance: float = 1.0
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
@@ -171,6 +175,7 @@ PAPER = SearchSettings(
     narrowing=False,
     mainloops=False,
     sliding_windows=False,
+    linear_threads=False,
     baseline_tolerance=0.0,
 )
 """Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""

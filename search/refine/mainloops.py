@@ -1,4 +1,4 @@
-"""Mainloops and sliding windows added to the schedules of a search where these are predicted to be faster."""
+"""Mainloops, sliding windows and linear threads added to schedules where these are predicted to be faster."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.improver import ScheduleImprover
+from autosched.search.refine.linear_threads import LinearThreadSearch
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
 from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
 
-MOST_IMPROVED = {MainloopSearch: 8, SlidingWindowSearch: 2}
+Improver = type[MainloopSearch | SlidingWindowSearch | LinearThreadSearch]
+
+MOST_IMPROVED: dict[Improver, int] = {MainloopSearch: 8, SlidingWindowSearch: 2, LinearThreadSearch: 2}
 """Number of schedules, the best ones, that each improver is applied to."""
 
 
 @dataclass
 class MainloopImprover:
-    """Adds schedules with mainloops or sliding windows; results are cached across schedules.
+    """Adds schedules with mainloops, sliding windows or linear threads; results are cached across schedules.
 
     Args:
         settings: Search settings.
@@ -41,16 +44,19 @@ class MainloopImprover:
         ranked = list(schedules)
         # The rolling buffer of a sliding window is a fused producer at BLOCK.
         sliding = self.settings.sliding_windows and "block" in self.settings.locations
-        for kind, enabled in ((MainloopSearch, self.settings.mainloops), (SlidingWindowSearch, sliding)):
+        kinds: tuple[tuple[Improver, bool], ...] = (
+            (MainloopSearch, self.settings.mainloops),
+            (SlidingWindowSearch, sliding),
+            (LinearThreadSearch, self.settings.linear_threads),
+        )
+        for kind, enabled in kinds:
             if enabled:
                 ranked += list(self._improved(kind, ranked))
         return sorted(ranked, key=lambda r: rounded_cost(r.seconds))
 
-    def _improved(
-        self, kind: type[MainloopSearch | SlidingWindowSearch], ranked: list[RankedSchedule]
-    ) -> Iterator[RankedSchedule]:
+    def _improved(self, kind: Improver, ranked: list[RankedSchedule]) -> Iterator[RankedSchedule]:
         """Yield improved variants of the best schedules that were made from search states."""
-        seen: set[Schedule] = set()
+        seen: set[Schedule] = {r.schedule for r in ranked}
         for r in [r for r in ranked if r.state is not None][: MOST_IMPROVED[kind]]:
             if self.late():
                 break
@@ -62,9 +68,7 @@ class MainloopImprover:
                 seen.add(schedule)
                 yield replace(r, schedule=schedule, seconds=seconds, state=None)
 
-    def _improver(
-        self, kind: type[MainloopSearch | SlidingWindowSearch], evaluator: KernelEvaluator
-    ) -> ScheduleImprover:
+    def _improver(self, kind: Improver, evaluator: KernelEvaluator) -> ScheduleImprover:
         """Return the improver of an evaluator's pipeline, made when it is first used."""
         key = kind, id(evaluator)
         improver = self._improvers.get(key)

@@ -68,8 +68,8 @@ class Retiler:
         return State(pieces, costs, state.levels, sum(costs), state.steps)
 
     def descend(
-        self, sketch: KernelSketch, params: Params, *, vectors: bool = False, far: bool = False
-    ) -> EvaluationCoroutine[Kernel]:
+        self, sketch: KernelSketch, params: Params, *, vectors: bool = False, far: bool = False, root: bool = True
+    ) -> EvaluationCoroutine[Kernel]:  # fmt: skip
         """Return a locally optimal kernel: no small change of the root's tile or of one fused producer is cheaper.
 
         Args:
@@ -77,23 +77,25 @@ class Retiler:
             params: Tile sizes to start from.
             vectors: Whether fused producers also try one thread per vector of a row.
             far: Whether all tiles of the root are tried, for tile sizes that were chosen for another kernel.
+            root: Whether tiles of the root are tried at all.
         """
         start = sketch, params
-        best = yield from self._descent(start, vectors=vectors, far=far)
+        best = yield from self._descent(start, vectors=vectors, far=far, root=root)
         if best == start or self.is_legal(*best):
             return best
-        return (yield from self._descent(start, vectors=vectors, far=far, legal_only=True))
+        return (yield from self._descent(start, vectors=vectors, far=far, root=root, legal_only=True))
 
     def _descent(
-        self, now: Kernel, *, vectors: bool, far: bool, legal_only: bool = False
-    ) -> EvaluationCoroutine[Kernel]:
+        self, now: Kernel, *, vectors: bool, far: bool, root: bool, legal_only: bool = False
+    ) -> EvaluationCoroutine[Kernel]:  # fmt: skip
         """As `descend`; intermediate kernels pass all legality checks only with ``legal_only``, as most do anyway."""
         layout = self.enumerator.compute_locations.layout(now[0])
         for _ in range(SWEEPS):
             if self.late():
                 break
             before = now
-            now = yield from self._cheapest(now, self._root_variants(*now, layout, far), legal_only)
+            if root:
+                now = yield from self._cheapest(now, self._root_variants(*now, layout, far), legal_only)
             for func, where in layout.members:
                 variants = self._member_variants(now[0], func, where, now[1], vectors)
                 now = yield from self._cheapest(now, variants, legal_only)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -40,7 +41,7 @@ def with_alignment(sketch: KernelSketch, func: str, aligned: TileAlignment | Non
         return s._replace(aligned=aligned) if s.func == func else s
 
     locations = tuple(map(changed, sketch.locations))
-    return KernelSketch(sketch.stages, locations, sketch.inlined, sketch.near, sketch.far, sketch.orders, sketch.lanes)
+    return replace(sketch, locations=locations)
 
 
 def _alignments_of(bound: BoundPipeline, group: AccessGroup, dim: str) -> list[TileAlignment]:

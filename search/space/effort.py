@@ -63,6 +63,7 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
         horizontal_fusion=False,
         mainloops=False,
         sliding_windows=False,
+        linear_threads=False,
     )
 
 

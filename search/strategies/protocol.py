@@ -19,7 +19,7 @@ from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
 from autosched.search.settings import SearchSettings
 from autosched.search.space.effort import TOO_LONG, affordable, is_too_long
-from autosched.search.strategies.forma.strategy import Forma
+from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
 

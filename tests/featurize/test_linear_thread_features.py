@@ -15,7 +15,7 @@ from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Schedule
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.beam.to_schedule import schedule_of
-from autosched.search.strategies.forma.strategy import Forma
+from autosched.search.strategies.forma.forma_strategy import Forma
 from tests.featurize.random_kernels import H200, bound_app, drawn_kernels, states_of
 
 

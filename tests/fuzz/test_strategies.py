@@ -13,7 +13,7 @@ from autosched.schedule.legality.validate import validate
 from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.types import Schedule
 from autosched.search.settings import GREEDY, SearchSettings
-from autosched.search.strategies.forma.strategy import Forma
+from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.search.strategies.protocol import Beam, Strategy
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target

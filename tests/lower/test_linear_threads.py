@@ -28,7 +28,7 @@ from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Kernel, Schedule
-from autosched.search.strategies.forma.strategy import Forma
+from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.target import get_target
 from tests.search.forma import pipelines
 

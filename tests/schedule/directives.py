@@ -152,6 +152,13 @@ def per_block() -> Example:
     return Example(text(bound, found), written(bound, found)["kernels"][0]["members"][0])
 
 
+def linear() -> Example:
+    bound, along_axes = shared_tile()
+    tile = member(block("out", 2), "yx", across="tx=32 ty=10")
+    found = replace(along_axes, fused=(tile,), linear_threads=True)
+    return Example(excerpt(text(bound, found), "kernel 0", "out[y, x] ="), {"linear_threads": True})
+
+
 def per_thread() -> Example:
     bound = blurred()
     rows = member(thread("out", 4), "yx", across="sy=6 sx=1")
@@ -426,6 +433,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Loops and tiles": tiling,
     "Inline": inline,
     "Compute per block": per_block,
+    "Linear threads": linear,
     "Compute per thread": per_thread,
     "Compute per reduction step": per_term,
     "Storage order": storage_order,

@@ -91,6 +91,8 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
     group = plan.steps[k]
     body = tuple(node for n in group for node in _in_thread(plan, n))
     notes = [f"threadIdx.{axis}" for axis in "xyz"]
+    if plan.kernel.linear_threads:
+        notes = ["linear threads, fastest", "linear threads", "linear threads"]
     if any(n.lanes is not None for n in group):
         notes[0] += ", warp reduction"
     stage = LoopTreeNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(thread_loops(group), body, notes))

@@ -17,8 +17,8 @@ from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Level, Schedule
-from autosched.search.strategies.forma import strategy as forma
-from autosched.search.strategies.forma.strategy import Forma
+from autosched.search.strategies.forma import forma_strategy as forma
+from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import get_target
 from tests.schedule.corner_cases import CORNER_CASES

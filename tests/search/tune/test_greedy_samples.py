@@ -63,7 +63,8 @@ def test_sampling_stops_beyond_the_stop_ratio() -> None:
     many = drawn(45)
     assert many.samples == 45
     assert many.ranked[0].seconds <= few.ranked[0].seconds
-    assert {r.schedule for r in few.ranked} <= {r.schedule for r in many.ranked}
+    drawn_from_states = {r.schedule for r in few.ranked if r.state is not None}  # only the best two are improved
+    assert drawn_from_states and drawn_from_states <= {r.schedule for r in many.ranked}
     assert draw_samples([sampler], samples=45, promising=100.0).samples == 45
 
 

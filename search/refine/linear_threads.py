@@ -1,0 +1,116 @@
+"""Linear threads for kernels with tiles in shared memory, where they are predicted to be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.schedule.types import Kernel, Level, Schedule
+from autosched.search.cost.protocol import CostModel
+from autosched.search.evaluate.batched import run_search
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.retile import Retiler
+from autosched.search.settings import SearchSettings
+from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.target import Target
+
+LEAST_GAIN = 0.015
+"""Least predicted gain of a kernel, and of linear threads over threads along axes. Simulated times of smaller gains
+differ in either direction."""
+LEAST_SHARE = 0.05
+"""Share of a schedule's predicted time below which a kernel is skipped."""
+
+
+@dataclass(frozen=True)
+class LinearThreadSite:
+    """A kernel whose stages have tiles of different sizes.
+
+    Attributes:
+        kernels: Its position in the schedule.
+        kernel: The kernel.
+    """
+
+    kernels: tuple[int, ...]
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class LinearThreadKernel:
+    """A kernel with refined threads.
+
+    Attributes:
+        kernel: The kernel.
+        seconds: Its predicted time.
+    """
+
+    kernel: Kernel
+    seconds: float
+
+
+@dataclass
+class LinearThreadSearch:
+    """Numbers the threads of kernels by a linear index, and refines the threads of their producers for both numberings.
+
+    The root keeps its tile: other tiles take other registers, which no model predicts well.
+
+    Args:
+        bound: The pipeline.
+        target: Device limits.
+        model: Cost model.
+        settings: Search settings.
+        late: Returns whether the time budget has ended.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    model: CostModel
+    settings: SearchSettings
+    late: Callable[[], bool] = lambda: False
+    _retiler: Retiler = field(init=False)
+    _best: dict[Kernel, LinearThreadKernel | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        evaluator = KernelEvaluator(self.bound, self.target, self.model, self.settings)
+        self._retiler = Retiler(evaluator, OptionEnumerator(evaluator), self.late)
+
+    def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
+        """Return a schedule that is predicted to be faster, and its time; see `ScheduleImprover.improved`."""
+        sites = [
+            LinearThreadSite((k,), kernel)
+            for k, kernel in enumerate(schedule.kernels)
+            if kernel.mainloop_at is None
+            and any(m.at.level is Level.BLOCK for m in kernel.fused)
+            and not any(m.private for m in kernel.fused)
+        ]
+        return improve_schedule(self.bound, self.target, schedule, costs, sites, self._best_kernel, LEAST_SHARE)
+
+    def _best_kernel(self, site: LinearThreadSite, seconds: float) -> LinearThreadKernel | None:
+        """Return the kernel of a site with other threads if its predicted gain suffices."""
+        if site.kernel not in self._best:
+            self._best[site.kernel] = self._refined(site.kernel, seconds)
+        return self._best[site.kernel]
+
+    def _refined(self, kernel: Kernel, seconds: float) -> LinearThreadKernel | None:
+        """Return a kernel with other threads of its producers, linear where that gains over threads along axes."""
+        evaluator = self._retiler.evaluator
+        described, params = describe_kernel(self.bound, kernel)
+        if described.lanes or self.late():
+            return None
+        best, limit = None, (1 - LEAST_GAIN) * seconds
+        for linear in (False, True):
+            start = replace(described, linear_threads=linear), params
+            evaluator.evaluate([start])
+            refined = run_search(evaluator, self._retiler.descend(*start, vectors=True, root=False))
+            cost = evaluator.verdict(*refined).cost
+            if cost <= limit and self._retiler.is_legal(*refined):
+                best, limit = (refined, cost), (1 - LEAST_GAIN) * cost
+        if best is None:
+            return None
+        (sketch, row), cost = best
+        return LinearThreadKernel(build_kernel(evaluator.kernel_model(sketch), np.array(row, np.int64)), cost)
