@@ -23,6 +23,7 @@ from autosched.measure.problem import Problem
 from autosched.model.train.fine_tuning import TuningSettings
 from autosched.schedule.io.typed_json import read_settings
 from autosched.search.settings import SearchSettings
+from autosched.search.tune.autotune.counts_text import counts_text
 from autosched.search.tune.autotune.loop import Tuner
 from autosched.search.tune.autotune.report import Tuned
 from autosched.search.tune.autotune.settings import TuneSettings
@@ -61,6 +62,8 @@ def main(config: DictConfig) -> None:
     print(f"fastest {result.seconds:.4g} s, baseline {result.baseline_seconds:.4g} s ({result.source})")
     print(f"{result.measured} schedules, without a time: {dict(result.failures) or 'none'}")
     print(f"model off by a factor of {', '.join('-' if e is None else f'{e:.2f}' for e in result.errors)} (by batch)")
+    for number, counts in enumerate(result.classes, 1):
+        print(f"batch {number}: {counts_text(counts)}")
     print(f"schedule in {result.files.schedule}, weights in {result.files.weights}")
     if result.failures.get("wrong_result"):
         sys.exit("error: some schedules computed a wrong result; this is a bug of autosched, please report it")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autosched.commands.show import format_time
+from autosched.search.tune.autotune.counts_text import counts_text
 
 if TYPE_CHECKING:
     from autosched.search.tune.autotune.report import TuneReport
@@ -90,4 +91,6 @@ def _line(r: TuneReport) -> str:
         parts.append(f"{r.rate:.1f} schedules/s")
     if math.isfinite(r.error):
         parts.append(f"model off {r.error:.2f}x")
+    if r.activity == "measure" and r.classes:
+        parts.append(f"drawn {counts_text(r.classes)}")
     return ", ".join(parts)

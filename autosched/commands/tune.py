@@ -20,6 +20,7 @@ from autosched.commands.show import format_time, print_json, print_table
 from autosched.commands.trials import print_trials, trials_data
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
+from autosched.search.tune.autotune.counts_text import counts_text
 
 if TYPE_CHECKING:
     from autosched.search.tune.autotune.report import Tuned
@@ -114,6 +115,8 @@ def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:
     print_trials(found)
     errors = ", ".join("-" if e is None else f"{e:.2f}" for e in tuned.errors)
     click.echo(f"{tuned.measured} schedules measured; the model was off by a factor of {errors or '-'} (by batch)")
+    for number, counts in enumerate(tuned.classes, 1):
+        click.echo(f"batch {number}: {counts_text(counts)}")
     if tuned.failures:
         click.echo("no time: " + ", ".join(f"{n} {what}" for what, n in tuned.failures.items()))
     if tuned.cut_short:
@@ -135,6 +138,7 @@ def _as_dict(app: str, found: ScheduledPipeline, tuned: Tuned, taken: float) -> 
         "measured": tuned.measured,
         "failures": dict(tuned.failures),
         "model_error": list(tuned.errors),
+        "classes": [dict(counts) for counts in tuned.classes],
         "cut_short": tuned.cut_short,
         "trials": trials_data(found),
         "schedule": str(tuned.files.schedule),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from autosched.search.cost.protocol import CostModel
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune.arguments import check_seconds
 from autosched.search.tune.autotune.batches import BatchSettings, baseline, draw_batch
+from autosched.search.tune.autotune.candidate_classes import class_counts
+from autosched.search.tune.autotune.counts_text import counts_text
 from autosched.search.tune.autotune.incumbent import new_incumbent
 from autosched.search.tune.autotune.report import Tuned, TuneReport
 from autosched.search.tune.autotune.results import TuningResults
@@ -36,6 +39,8 @@ from autosched.search.tune.final_selection import TimedSchedule
 from autosched.search.tune.greedy_samples import samplers_of
 from autosched.search.tune.top_k import ROOTS
 from autosched.target import Target
+
+logger = logging.getLogger(__name__)
 
 
 class Tuner:
@@ -92,6 +97,7 @@ class Tuner:
         self._pool = PersistentPool()
         self._comparison = InterleavedComparison(backend, self._measure_settings)
         self._error = math.nan
+        self._batch_classes: dict[str, int] = {}
         self._measured_here = 0
         self._measuring_s = 0.0
 
@@ -127,6 +133,8 @@ class Tuner:
             self._report_progress("search")
             self._save(with_batch(self.state, tuple(self._draw(k, deadline))))
         batch = self.state.drawn[k]
+        self._batch_classes = self._classes(batch)
+        logger.info("batch %d of %s: %s", k + 1, self._problem.title, counts_text(self._batch_classes))
         self._measure(database, batch, deadline)
         self._compare(deadline)
         if _is_over(deadline):
@@ -202,6 +210,10 @@ class Tuner:
             self._save(with_incumbent(self.state, incumbent))
             save_schedule(self.files.schedule, self._bound, from_json(incumbent.schedule, self._bound))
 
+    def _classes(self, batch: Iterable[DrawnCandidate]) -> dict[str, int]:
+        """Return the number of candidates of each class."""
+        return class_counts(self._bound, (d.schedule for d in batch))
+
     @property
     def _all_drawn(self) -> list[DrawnCandidate]:
         return [d for batch in self.state.drawn for d in batch]
@@ -227,6 +239,7 @@ class Tuner:
             self.state.errors,
             cut_short,
             trials,
+            tuple(map(self._classes, self.state.drawn)),
         )
 
     def _predicted(self, schedule: str) -> tuple[float | None, str]:
@@ -296,7 +309,9 @@ class Tuner:
         drawn, n = self._all_drawn, self.settings.iterations
         done = sum(d.schedule in self._results.of for d in drawn)
         number = min(self.state.iteration + 1, n)
-        self._report(TuneReport(number, n, done, len(drawn), self._best()[0], rate, self._error, activity))
+        classes = {} if activity == "search" else self._batch_classes
+        best = self._best()[0]
+        self._report(TuneReport(number, n, done, len(drawn), best, rate, self._error, activity, classes))
 
 
 def _is_over(deadline: float | None) -> bool:

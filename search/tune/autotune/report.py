@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autosched.runtime.timing.durations import format_time
 from autosched.schedule.types import Schedule
@@ -25,6 +25,8 @@ class TuneReport:
         rate: Candidates per second measured by this process.
         error: Mean error factor of the model in the last finished batch; NaN before.
         activity: ``search``, ``measure``, ``compare`` or ``train``.
+        classes: Candidates of the current batch by class (`autosched.search.tune.autotune.candidate_classes`), once
+            they are drawn.
     """
 
     iteration: int
@@ -35,6 +37,7 @@ class TuneReport:
     rate: float
     error: float
     activity: str
+    classes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Tuned:
         errors: Mean error factor of the model in each batch, before it was trained on the batch.
         cut_short: Whether the time budget ended the run early.
         trials: The fastest candidates and the baseline, with predicted and measured times.
+        classes: Candidates of each batch by class (`autosched.search.tune.autotune.candidate_classes`).
     """
 
     schedule: Schedule
@@ -68,6 +72,7 @@ class Tuned:
     errors: tuple[float | None, ...]
     cut_short: bool
     trials: Trials
+    classes: tuple[Mapping[str, int], ...] = ()
 
     def __repr__(self) -> str:
         baseline = "no time" if math.isnan(self.baseline_seconds) else format_time(self.baseline_seconds)
