@@ -1,4 +1,4 @@
-"""Mutations: schedules that differ from given ones in one kernel's tiles or use of shared memory."""
+"""Mutations: schedules that differ from given ones in one kernel's tiles, use of shared memory, or steps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Level, Schedule
 from autosched.search.beam.state import Params, PartialKernel
+from autosched.search.datasets.mainloop_mutations import MainloopMutator
+from autosched.search.datasets.sliding_window_mutations import SlidingWindowMutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.cache_reads import CacheReadSearch
 from autosched.search.refine.retile import Retiler
@@ -23,6 +25,8 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 SHARED = 0.3
 """Share of mutations of a kernel's use of shared memory, on devices with such memory."""
 
+ADDED_STEPS = 0.25
+"""Share of mutations of a kernel without steps that give it a mainloop or a sliding window, where steps are mutated."""
 _TRIES = 8
 
 
@@ -33,16 +37,23 @@ class Mutator:
     Args:
         evaluator: Evaluator of the pipeline and target.
         decider: Option enumerator of searches with the same evaluator; by default a new one.
+        steps: Whether kernels with mainloops and sliding windows are mutated, and get them (GPU only).
     """
 
     evaluator: KernelEvaluator
     decider: InitVar[OptionEnumerator | None] = None
+    steps: bool = False
     _decider: OptionEnumerator = field(init=False)
     _cache_reads: CacheReadSearch = field(init=False)
+    _mainloops: MainloopMutator = field(init=False)
+    _windows: SlidingWindowMutator = field(init=False)
 
     def __post_init__(self, decider: OptionEnumerator | None) -> None:
         self._decider = decider or OptionEnumerator(self.evaluator)
         self._cache_reads = CacheReadSearch(self.evaluator, self._decider, Retiler(self.evaluator, self._decider))
+        self._mainloops = MainloopMutator(self.evaluator, self._decider)
+        self._windows = SlidingWindowMutator(self.evaluator, self._decider)
+        self.steps &= self.evaluator.target.kind == "cuda"
 
     def mutated(self, schedule: Schedule, rng: np.random.Generator) -> Schedule | None:
         """Return a legal schedule with one mutated kernel, or None if `_TRIES` mutations are illegal.
@@ -54,28 +65,47 @@ class Mutator:
         bound, target = self.evaluator.bound, self.evaluator.target
         for _ in range(_TRIES):
             k = int(rng.integers(len(schedule.kernels)))
-            kernel = self._mutated_kernel(schedule.kernels[k], rng)
-            if kernel is None or kernel == schedule.kernels[k] or kernel_violations(bound, kernel, target):
+            mutation = self._mutation(schedule, k, rng)
+            if mutation is None or mutation == schedule:
                 continue
-            mutation = replace(schedule, kernels=(*schedule.kernels[:k], kernel, *schedule.kernels[k + 1 :]))
+            fresh = (kernel for kernel in mutation.kernels if kernel not in schedule.kernels)
+            if any(kernel_violations(bound, kernel, target) for kernel in fresh):
+                continue
             if not violations(bound, mutation, target):
                 return mutation
         return None
 
-    def _mutated_kernel(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
-        """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow."""
+    def _mutation(self, schedule: Schedule, k: int, rng: np.random.Generator) -> Schedule | None:
+        """Return a schedule with a mutation of its kernel ``k``, which may be illegal; None if there is none."""
+        kernel = schedule.kernels[k]
         try:
-            sketch, params = describe_kernel(self.evaluator.bound, kernel)
-            if sketch.lanes:
-                return None  # tilings of warp reductions are not enumerated here
-            sketch = self._decider.compute_locations.one(sketch)
-            if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
-                mutated = self._with_other_memory(sketch, params, rng)
+            if self.steps and kernel.mainloop_at is None and rng.random() < ADDED_STEPS:
+                ways = [self._mainloops.added, self._windows.added]
+                with_steps = (ways[int(n)](schedule, k, rng) for n in rng.permutation(2))
+                return next((s for s in with_steps if s is not None), None)
+            if self.steps and kernel.mainloop_at is not None:
+                mutator = self._windows if kernel.is_sliding_window else self._mainloops
+                kernels = mutator.changed(kernel, rng)
             else:
-                mutated = self._with_other_tiles(sketch, params, rng)
-            return None if mutated is None else self._built(*mutated)
+                mutated = self._mutated_kernel(kernel, rng)
+                kernels = None if mutated is None else (mutated,)
         except AutoschedError:  # a kernel outside of the search space
             return None
+        if kernels is None:
+            return None
+        return replace(schedule, kernels=(*schedule.kernels[:k], *kernels, *schedule.kernels[k + 1 :]))
+
+    def _mutated_kernel(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
+        """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow."""
+        sketch, params = describe_kernel(self.evaluator.bound, kernel)
+        if sketch.lanes:
+            return None  # tilings of warp reductions are not enumerated here
+        sketch = self._decider.compute_locations.one(sketch)
+        if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
+            mutated = self._with_other_memory(sketch, params, rng)
+        else:
+            mutated = self._with_other_tiles(sketch, params, rng)
+        return None if mutated is None else self._built(*mutated)
 
     def _with_other_tiles(
         self, sketch: KernelSketch, params: Params, rng: np.random.Generator

@@ -10,7 +10,7 @@ from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundSta
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.legality.mainloops import register_blocking_error
-from autosched.schedule.types import Kernel, Schedule, StageId
+from autosched.schedule.types import Kernel, Level, Schedule, StageId
 from autosched.search.refine.mainloop.step_producers import step_producers
 
 LEAST_TERMS = 16
@@ -71,6 +71,40 @@ def mainloop_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[Mainloo
         site = (reader and _site(bound, schedule, ids, reader)) or _site(bound, schedule, ids, None)
         if site:
             yield site
+
+
+def site_of_mainloop(bound: BoundPipeline, kernel: Kernel, position: int) -> MainloopSite | None:
+    """Return the site that a mainloop kernel replaces; None if it has both cache reads and computed producers.
+
+    Args:
+        bound: The pipeline.
+        kernel: A kernel with a mainloop over a reduction.
+        position: Its position in the schedule.
+    """
+    at = kernel.mainloop_at
+    assert at is not None
+    readers = [f for f in kernel.root_funcs if f != at.host.func]
+    computed = tuple(m.func for m in kernel.fused if cached_source(m.func) is None)
+    if len(readers) > 1 or (computed and (readers or len(computed) < len(kernel.fused))):
+        return None
+    inlined = frozenset(i.func for i in kernel.inlined)
+    stages = tuple(r.tiling.stage for r in kernel.roots if r.tiling.stage.func == at.host.func)
+    if computed:
+        all_in_steps = all(m.at.level is Level.MAINLOOP for m in kernel.fused)
+        return MainloopSite(stages, None, (position,), inlined, (), computed) if all_in_steps else None
+    sources = tuple(_sources(bound, at.host, set(inlined)))
+    return MainloopSite(stages, readers[0] if readers else None, (position,), inlined, sources) if sources else None
+
+
+def terms_of_step(kernel: Kernel) -> dict[str, int]:
+    """Return the terms of a step of a mainloop kernel by reduction loop."""
+    at = kernel.mainloop_at
+    assert at is not None
+    terms = {p.dim: 1 for p in kernel.mainloops}
+    for p in kernel.tiling(at.host).loops[at.depth :]:
+        if p.dim in terms:
+            terms[p.dim] *= p.extent
+    return terms
 
 
 def step_lengths(stage: BoundStage, terms_of_step: Sequence[int] = TERMS_OF_STEP) -> list[Mapping[str, int]]:

@@ -29,7 +29,12 @@ from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.mainloop.mainloop_sites import MainloopSite
 from autosched.search.refine.mainloop.step_cost import StepCostModel, unmodelled_read_seconds
-from autosched.search.refine.mainloop.step_tilings import points_loaded, tiled_steps
+from autosched.search.refine.mainloop.step_tilings import (
+    points_loaded,
+    tiled_steps,
+    with_filling_threads,
+    within_limits,
+)
 from autosched.search.refine.retile import Retiler
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -64,19 +69,27 @@ class TransferMode(Enum):
     DOUBLE_BUFFER = 2
     ASYNC_COPY = 3
 
+    @classmethod
+    def of(cls, kernel: Kernel) -> TransferMode:
+        """Return the mode in which a kernel loads its operand tiles."""
+        if any(m.asynchronous for m in kernel.fused):
+            return cls.ASYNC_COPY
+        return cls.DOUBLE_BUFFER if kernel.double_buffered else cls.SINGLE_BUFFER
+
     @property
     def buffers(self) -> int:
         """Buffers of each cache read."""
         return 1 if self is TransferMode.SINGLE_BUFFER else 2
 
     def applied(self, kernel: Kernel) -> Kernel:
-        """Return a kernel that loads its operand tiles in this mode."""
+        """Return a kernel that loads its operand tiles in this mode, in place of its present one."""
         match self:
             case TransferMode.DOUBLE_BUFFER:
+                kernel = replace(kernel, fused=tuple(replace(m, asynchronous=False) for m in kernel.fused))
                 return kernel.with_double_buffering()
             case TransferMode.ASYNC_COPY:
                 return kernel.with_async_copies()
-        return kernel
+        return replace(kernel, fused=tuple(replace(m, buffers=1, asynchronous=False) for m in kernel.fused))
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,20 @@ class StepTilingSearch:
         """Root columns of the legal tilings, the best first."""
         width = self.enumerator.compute_locations.layout(self.sketch).root_serial.stop
         return [p[:width] for p in self.tiled]
+
+    def within(self, threads: int, points: int) -> list[Params]:
+        """Return the legal tilings with at most so many threads in a block and points in a thread, the best first."""
+        return within_limits(self.tiled, self.enumerator.compute_locations.layout(self.sketch), threads, points)
+
+    def seconds(self, params: Params) -> float:
+        """Return the predicted seconds of all steps with an evaluated tiling."""
+        unmodelled = unmodelled_read_seconds(self.bound, self.kernel(self.sketch, params), self.target)
+        return self.evaluator.verdict(self.sketch, params).cost + unmodelled
+
+    def filled(self, root: Params) -> Params:
+        """Return tile sizes in which all threads load each operand tile, from the root's columns."""
+        rows, _ = with_filling_threads(self.evaluator, self.enumerator, self.sketch, [root])
+        return tuple(rows[0].tolist())
 
     def refined(self) -> Iterator[MainloopKernel]:
         """Yield legal kernels, refined from the best tilings that were tried."""

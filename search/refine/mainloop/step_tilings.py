@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.featurize.featurizer import SketchFeaturizer
-from autosched.featurize.sketch.sketch import KernelSketch, thread_order
+from autosched.featurize.sketch.sketch import KernelSketch, TileColumns, thread_order
 from autosched.search.beam.state import Params
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
@@ -28,7 +28,7 @@ def tiled_steps(evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch
     tried = enumerator.tilings(sketch)
     if not tried:
         return []
-    rows, _ = _with_filling_threads(evaluator, enumerator, sketch, tried)
+    rows, _ = with_filling_threads(evaluator, enumerator, sketch, tried)
     tilings = [tuple(r) for r in rows.tolist()]
     evaluator.evaluate(((sketch, p) for p in tilings), prune=True)
     verdicts = evaluator.verdicts(sketch)
@@ -46,12 +46,12 @@ def points_loaded(
         sketch: The kernel, with its shared-memory tiles as fused producers at BLOCK.
         tilings: Tilings of its root.
     """
-    rows, extents = _with_filling_threads(evaluator, enumerator, sketch, tilings)
+    rows, extents = with_filling_threads(evaluator, enumerator, sketch, tilings)
     layout = enumerator.compute_locations.layout(sketch)
     return np.stack([(-(-extents[f] // rows[:, where])).prod(axis=1) for f, where in layout.members], axis=1)
 
 
-def _with_filling_threads(
+def with_filling_threads(
     evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch, tilings: Sequence[Params]
 ) -> tuple[Ints, dict[str, Ints]]:
     """Return tile sizes ``int64[N, columns]`` in which all threads load each fused producer, and its extents."""
@@ -81,3 +81,13 @@ def _filling_threads(extents: Ints, block: tuple[Ints, Ints], order: Sequence[st
         k = dims.index(dim)
         threads[:, k] = np.minimum(extents[:, k], axis)
     return threads
+
+
+def within_limits(tilings: Sequence[Params], layout: TileColumns, threads: int, points: int) -> list[Params]:
+    """Return the tilings with at most so many threads in a block and points of the root in a thread, in order."""
+    if not tilings:
+        return []
+    table = np.array(tilings, np.int64)
+    chosen = table[:, layout.root_threads].prod(axis=1) <= threads
+    chosen &= table[:, layout.root_serial].prod(axis=1) <= points
+    return [tilings[k] for k in np.flatnonzero(chosen).tolist()]

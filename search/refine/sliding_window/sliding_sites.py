@@ -12,7 +12,7 @@ from autosched.featurize.sketch.sketch import innermost_dim
 from autosched.schedule.kernel.memory_layout import sources_of
 from autosched.schedule.kernel.sliding_window import dims_moving_with
 from autosched.schedule.kernel.thread_fusion import is_private_tile
-from autosched.schedule.types import Kernel, Level, Schedule, StageId
+from autosched.schedule.types import SHARED_LEVELS, Kernel, Level, Schedule, StageId
 
 LEAST_ROWS = 32
 """Least extent of a dimension for a window to slide along it."""
@@ -91,6 +91,21 @@ def sliding_window_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[S
                 yield _fused_site(bound, (k,), (kernel,), i.func)
         if kernel.fused:
             yield _fused_site(bound, (k,), (kernel,))
+
+
+def site_of_window(kernel: Kernel, position: int) -> SlidingWindowSite | None:
+    """Return the site that a sliding-window kernel replaces; None if it has producers inside of threads.
+
+    Args:
+        kernel: A kernel with a sliding window.
+        position: Its position in the schedule.
+    """
+    if any(m.at.level not in SHARED_LEVELS or m.materialised for m in kernel.fused):
+        return None
+    fused = tuple(m.func for m in kernel.fused)
+    return SlidingWindowSite(
+        kernel.roots[0].tiling.stage, fused, frozenset(i.func for i in kernel.inlined), (position,)
+    )
 
 
 def _is_plain(bound: BoundPipeline, kernel: Kernel) -> bool:

@@ -34,7 +34,7 @@ from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.mainloop.step_cost import StepCostModel
 from autosched.search.refine.mainloop.step_search import TransferMode
-from autosched.search.refine.mainloop.step_tilings import tiled_steps
+from autosched.search.refine.mainloop.step_tilings import tiled_steps, within_limits
 from autosched.search.refine.retile import Retiler
 from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite
 from autosched.search.settings import SearchSettings
@@ -152,12 +152,42 @@ class WalkTilingSearch:
             return []
         retiler = Retiler(self._evaluator, self._enumerator, self.late, aligns=False)
         searches = [retiler.descend(self._sketch, p) for p in self.tiled[:MOST_REFINED_TILINGS]]
-        kernels = []
-        for sketch, params in dict.fromkeys(run_batched(self._evaluator, searches)):
-            kernel = build_kernel(self._evaluator.kernel_model(sketch), np.array(params, np.int64))
-            seconds = self._evaluator.verdict(sketch, params).cost
-            kernels.append(TiledWalk(seconds, self.direction, self.steps, kernel))
-        return kernels
+        return [self._walk(*kernel) for kernel in dict.fromkeys(run_batched(self._evaluator, searches))]
+
+    def within(self, threads: int, points: int) -> list[Params]:
+        """Return the legal tilings with at most so many threads in a block and points in a thread, the best first."""
+        if not self.tiled:
+            return []
+        return within_limits(self.tiled, self._enumerator.compute_locations.layout(self._sketch), threads, points)
+
+    def walk(self, params: Params) -> TiledWalk:
+        """Return the kernel of one step with one of the tilings in ``tiled``."""
+        return self._walk(self._sketch, params)
+
+    def _walk(self, sketch: KernelSketch, params: Params) -> TiledWalk:
+        kernel = build_kernel(self._evaluator.kernel_model(sketch), np.array(params, np.int64))
+        return TiledWalk(self._evaluator.verdict(sketch, params).cost, self.direction, self.steps, kernel)
+
+
+def direction_of(kernel: Kernel) -> WalkDirection:
+    """Return the direction of a sliding-window kernel."""
+    at, (loop,) = kernel.mainloop_at, kernel.mainloops
+    assert at is not None
+    inside = StageTiling(at.host, kernel.tiling(at.host).loops[at.depth :])
+    windows = frozenset(m.func for m in kernel.fused if m.at.level is Level.MAINLOOP)
+    return WalkDirection(loop.dim, inside.extent(loop.dim), windows)
+
+
+def with_step_count(bound: BoundPipeline, kernel: Kernel, steps: int) -> Kernel:
+    """Return a sliding-window kernel with another number of steps of a block."""
+    at, direction = kernel.mainloop_at, direction_of(kernel)
+    assert at is not None
+    func, host = bound.funcs[at.host.func], kernel.tiling(at.host)
+    blocks = -(-func.extents[func.dims.index(direction.dim)] // (steps * direction.rows))
+    extents = {LoopKind.BLOCK: blocks, LoopKind.SERIAL: steps}
+    outer = (replace(p, extent=extents[p.kind]) if p.dim == direction.dim else p for p in host.loops[: at.depth])
+    tiling = StageTiling(host.stage, (*outer, *host.loops[at.depth :]))
+    return replace(kernel, roots=(Root(tiling),))
 
 
 def step_counts(bound: BoundPipeline, site: SlidingWindowSite, direction: WalkDirection) -> list[int]:
