@@ -2,7 +2,8 @@
 
 No feature predicts the registers of a thread, as these depend on the compiler's instruction order. So spilling kernels
 of the best schedules are retiled: first with fewer threads per block, so that each has more registers, then with fewer
-points per thread, until the compiler reports no spills.
+points per thread, until the compiler reports no spills. Kernels with mainloops and sliding windows are retiled step by
+step (`autosched.search.tune.step_repair`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from autosched.search.results import RankedSchedule
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem
+from autosched.search.tune.step_repair import lighter_steps
 
 Floats = NDArray[np.float64]
 
@@ -115,7 +117,7 @@ class SpillRepair:
         kernels, seconds = list(ranked.schedule.kernels), ranked.seconds
         for k, bytes_ in enumerate(self.table.of(ranked.schedule)):
             kernel = kernels[k]
-            if not bytes_ or kernel.mainloop_at is not None:
+            if not bytes_:
                 continue
             if kernel not in self._cache:
                 self._cache[kernel] = self._repair_kernel(ranked.schedule, evaluator, k, bytes_)
@@ -145,8 +147,12 @@ class SpillRepair:
         """Yield variants of a kernel within tighter and tighter limits, with their extra predicted time.
 
         Variants without cache reads, whose addresses need registers, come next, then variants without fused producers
-        that the baseline inlines, which may need large tiles.
+        that the baseline inlines, which may need large tiles. Kernels with a mainloop or a sliding window keep it
+        (`lighter_steps`).
         """
+        if kernel.mainloop_at is not None:
+            yield from lighter_steps(evaluator, kernel)
+            return
         try:
             sketch, params = describe_kernel(evaluator.bound, kernel)
         except AutoschedError:
