@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from autosched.commands.show import format_time, print_table
+from autosched.report.resources import compiled_resources
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.explain import KernelReport, explain
 
@@ -31,7 +32,7 @@ def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
         "pruned": dict(c.pruned),
         "buckets": {str(size): n for size, n in sorted(c.buckets.items())},
         "seconds_by_activity": dict(c.seconds),
-        "kernels": [asdict(k) for k in explain(result)],
+        "kernels": [asdict(k) for k in explain(result, _registers(scheduled))],
     }
 
 
@@ -56,9 +57,23 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
         )
         spent = sorted(c.seconds.items(), key=lambda part: -part[1])
         print_table(("activity", "time"), [(k, format_time(t)) for k, t in spent])
-    rows = [_row(k) for k in explain(result)]
+    rows = [_row(k) for k in explain(result, _registers(scheduled))]
     if rows:
-        print_table(("kernel", "members", "inlined", "predicted", "busiest units"), rows)
+        print_table(("kernel", "members", "inlined", "blocks resident", "predicted", "busiest units"), rows)
+
+
+def _registers(scheduled: ScheduledPipeline) -> list[int | None]:
+    """Return the registers of a thread of each kernel of the search's best schedule; none if it is not the result."""
+    result = scheduled.search_result
+    if result is None or result.ranked[0].schedule != scheduled.schedule:
+        return []
+    return [info.registers for info in compiled_resources(scheduled).kernels]
+
+
+def _resident(kernel: KernelReport) -> str:
+    if kernel.resident_blocks is None:
+        return ""
+    return f"{kernel.resident_blocks}" + ("" if kernel.registers is None else f", {kernel.registers} registers")
 
 
 def _row(kernel: KernelReport) -> tuple[str, ...]:
@@ -67,6 +82,7 @@ def _row(kernel: KernelReport) -> tuple[str, ...]:
         kernel.func,
         ", ".join(f"{name} ({level})" for name, level in kernel.members),
         ", ".join(kernel.inlined),
+        _resident(kernel),
         format_time(kernel.seconds),
         ", ".join(f"{unit} {format_time(t)}" for unit, t in busiest),
     )

@@ -42,10 +42,11 @@ def report_html(scheduled: Scheduled, *, measured: Measured | None = None) -> st
     template = _template()
     target = scheduled.target
     origin = scheduled.provenance
-    prediction = predict(
-        scheduled.bound, scheduled.schedule, target, scheduled.search_result, "" if origin is None else origin.model
-    )
     resources = compiled_resources(scheduled)
+    prediction = predict(
+        scheduled.bound, scheduled.schedule, target, scheduled.search_result, "" if origin is None else origin.model,
+        [info.registers for info in resources.kernels],
+    )  # fmt: skip
     kernels = kernel_facts(scheduled, prediction, resources, measured)
     points = [
         RooflinePoint(k.number, k.name, k.colour, k.limit.intensity, k.limit.flops / k.best_seconds)

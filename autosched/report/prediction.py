@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -72,6 +72,7 @@ def predict(
     target: Target,
     search_result: SearchResult | None = None,
     model_name: str = "",
+    registers: Sequence[int | None] = (),
 ) -> Prediction:
     """Predict the times of a schedule's kernels.
 
@@ -82,6 +83,8 @@ def predict(
         search_result: The search with the schedule, whose cost model is used.
         model_name: Name of the cost model without a search; if it is not the package's model, the target's analytical
             model is used.
+        registers: Registers of a thread of each kernel, if they are known; they limit the residency that the
+            analytical model predicts with.
     """
     evaluator = None if search_result is None else search_result.evaluator
     if evaluator is not None and evaluator.bound.rewrites != schedule.rewrites:  # of another rewrite of the pipeline
@@ -89,7 +92,8 @@ def predict(
     model = _model(model_name, target) if evaluator is None else evaluator.model
     featurizer = Featurizer(bound, target) if evaluator is None else evaluator.featurizer
     source = getattr(model, "source", "")
-    kernels = tuple(_predicted(featurizer, model, kernel) for kernel in schedule.kernels)
+    known = registers or [None] * len(schedule.kernels)
+    kernels = tuple(_predicted(featurizer, model, *one) for one in zip(schedule.kernels, known, strict=True))
     return Prediction(model.name, _labels(model, source), source.startswith(SIMULATED_SOURCE), kernels)
 
 
@@ -101,11 +105,12 @@ def _model(name: str, target: Target) -> CostModel:
     return analytical_model(target)
 
 
-def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> KernelPrediction:
+def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel, registers: int | None) -> KernelPrediction:
     stepped = scaling_for(featurizer.bound, kernel) is not None
     if not stepped and featurizer.model(describe_kernel(featurizer.bound, kernel)[0]).overflow:
         return KernelPrediction()
-    evaluation = evaluated(featurizer, kernel)
+    plain = evaluated(featurizer, kernel)
+    evaluation = plain.with_registers(model, registers)
     batch = evaluation.batch_evaluation
     parts: dict[str, float] = {}
     if isinstance(model, AnalyticalModel | CpuModel):
@@ -114,8 +119,7 @@ def _predicted(featurizer: Featurizer, model: CostModel, kernel: Kernel) -> Kern
         parts = {name: float(part[0]) * times for name, part in model.parts(batch).items()}
     stages = [*map(str, evaluation.model.rows), *evaluation.model.inlined]
     rows = {
-        n: dict(zip(NAMES, evaluation.batch_evaluation.features[0, k].tolist(), strict=True))
-        for k, n in enumerate(stages)
+        n: dict(zip(NAMES, plain.batch_evaluation.features[0, k].tolist(), strict=True)) for k, n in enumerate(stages)
     }
     return KernelPrediction(evaluation.seconds(model), parts, rows)
 

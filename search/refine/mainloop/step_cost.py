@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from autosched.featurize.scaling.step_scaling import Repeated, scaling_for
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.types import Kernel
+from autosched.search.cost.compiled_registers import with_compiled_registers
 from autosched.search.cost.protocol import CostModel, CostModelWrapper
 from autosched.search.space.row_scans import seconds_of_all_steps
 from autosched.target import Target
@@ -54,6 +55,10 @@ class Evaluated:
     batch_evaluation: BatchEvaluation
     target: Target
     unmodelled_seconds: float = 0.0
+
+    def with_registers(self, model: CostModel, registers: int | None) -> Evaluated:
+        """Return the kernel with the residency that its compiled registers allow (`with_compiled_registers`)."""
+        return replace(self, batch_evaluation=with_compiled_registers(model, self.batch_evaluation, registers))
 
     def seconds(self, model: CostModel) -> float:
         """Return the time that a model predicts."""
