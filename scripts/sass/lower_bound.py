@@ -152,6 +152,7 @@ class _Run:
                 pass
 
     def _loop(self, s: For, lanes: Lanes) -> None:
+        self.depends.pop(s.name, None)  # an index of the prologue may have the name of the main loop's variable
         for k in range(s.extent):
             self.index[s.name] = k
             if s.role in (LoopRole.SERIAL, LoopRole.MAINLOOP):
