@@ -180,5 +180,8 @@ PAPER = SearchSettings(
 )
 """Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""
 
+COMPILED = SearchSettings(horizontal_fusion=True)
+"""Settings of the modes, which compile or measure their schedules, so that spilled registers show."""
+
 GREEDY = replace(PAPER, beam_size=1, passes=1, dropout=0.01, freeze=False)
 """Greedy search with dropout, for the diverse schedules that tuning measures (section 8): one pass, one state."""

@@ -23,7 +23,7 @@ from autosched.search.gc_pause import reduced_gc
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule, SearchResult, baseline_alone
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
-from autosched.search.settings import GREEDY, SAMPLES, SearchSettings
+from autosched.search.settings import COMPILED, GREEDY, SAMPLES, SearchSettings
 from autosched.search.space.effort import TOO_LONG, affordable, fewer_samples, is_too_long
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.compute_root import schedule_roots
@@ -97,8 +97,7 @@ def samplers_of(
     bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings | None = None
 ) -> list[GreedySampler]:
     """Return a sampler of the pipeline and of each rewrite that may be faster."""
-    # Horizontal fusion may spill registers; modes with samplers check that with the compiler.
-    settings = affordable(beam or SearchSettings(horizontal_fusion=True), bound)
+    settings = affordable(beam or COMPILED, bound)
     return [GreedySampler(rewrite, target, model, settings) for rewrite in fusion_rewrites(bound, target, settings)]
 
 

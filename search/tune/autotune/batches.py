@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, CompileError
+from autosched.featurize.scaling.warp_reductions import lanes_outside_rewrite
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.types import Schedule
+from autosched.search.cost.protocol import rounded_cost
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.refine.mainloops import MainloopImprover
+from autosched.search.results import RankedSchedule
+from autosched.search.tune.autotune.candidate_classes import candidate_classes
 from autosched.search.tune.autotune.state import DrawnCandidate
 from autosched.search.tune.greedy_samples import GreedySampler, draw_samples
 from autosched.search.tune.spill_filter import SpillTable, without_spills
@@ -31,6 +37,10 @@ TRIES = 3
 """Most searches for each candidate, as late searches repeat schedules; then the batch is smaller."""
 TOP = 5
 """Leading schedules of the first batch, which top-5 mode would measure."""
+CLASS_WITHIN = 1.5
+"""Ratio of predicted times, of the best mutation of a class over that of all, up to which it is measured first."""
+REWRITE_WITHIN = 2.0
+"""Ratio of predicted times, of a rewrite's beam search over the best one's, up to which a later batch draws from it."""
 MUTATION_SEED = 1 << 20
 MOST_SEARCHES = 4
 """Most searches for each candidate of the first batch."""
@@ -78,13 +88,13 @@ def draw_batch(
     mutations = round(settings.mutations * settings.samples) if fastest else 0
     searched = settings.samples - mutations
     first = _one_shot_ranking(samplers, settings, deadline) if iteration == 0 else ()
-    for drawn in itertools.chain(first, _search(samplers, settings, iteration, searched, deadline)):
+    for drawn in itertools.chain(first, _search(samplers, settings, iteration, searched, drawn_before, deadline)):
         if drawn.schedule not in drawn_before:
             batch.setdefault(drawn.schedule, drawn)
         if len(batch) >= searched:
             break
     rng = np.random.default_rng([settings.seed, iteration, MUTATION_SEED])
-    for drawn in _mutate(samplers, fastest[:PARENTS], CHOICE * mutations, rng, deadline):
+    for drawn in _mutate(samplers, fastest[:PARENTS], CHOICE * mutations, rng, {*drawn_before, *batch}, deadline):
         if len(batch) >= settings.samples:
             break
         if drawn.schedule not in drawn_before:
@@ -115,20 +125,41 @@ def _one_shot_ranking(
 
 
 def _search(
-    samplers: Sequence[GreedySampler], settings: BatchSettings, iteration: int, count: int, deadline: float | None
+    samplers: Sequence[GreedySampler],
+    settings: BatchSettings,
+    iteration: int,
+    count: int,
+    drawn_before: Collection[str],
+    deadline: float | None,
 ) -> Iterator[DrawnCandidate]:
-    """Yield the best schedule of each sampler's beam search, then those of greedy searches."""
+    """Yield schedules of searches: the best with steps, then the best of each beam search, then those of greedy ones.
+
+    Rewrites whose beam search is slower than the best one by more than `REWRITE_WITHIN` are left out. Schedules with
+    steps (`MainloopImprover`) are made from the best of the others, and take the place of the last ones.
+    """
     bound = samplers[0].bound
-    for sampler in samplers:
-        best, _ = sampler.search(settings.seed, iteration, 0, deadline=deadline)
-        for ranked in best[:1]:
-            yield DrawnCandidate("beam", ranked.seconds, schedule_text(bound, ranked.schedule))
+    ranked: list[RankedSchedule] = []
+    drawn: dict[str, DrawnCandidate] = {}
+    found = [(sampler, sampler.search(settings.seed, iteration, 0, deadline=deadline)[0][:1]) for sampler in samplers]
+    least = min((r.seconds for _, best in found for r in best), default=math.inf)
+    promising = [(s, best) for s, best in found if any(r.seconds <= REWRITE_WITHIN * least for r in best)] or found[:1]
+    for _, best in promising:
+        ranked += best
+        drawn |= {(text := schedule_text(bound, r.schedule)): DrawnCandidate("beam", r.seconds, text) for r in best}
+    samplers = [sampler for sampler, _ in promising]
     for number in range(1, TRIES * count):
-        if deadline is not None and time.perf_counter() > deadline:
-            return
+        if len(drawn.keys() - drawn_before) >= count or (deadline is not None and time.perf_counter() > deadline):
+            break
         sample = samplers[number % len(samplers)].greedy(settings.seed, iteration, number, deadline=deadline)
         if sample is not None:
-            yield DrawnCandidate("greedy", sample.seconds, schedule_text(bound, sample.schedule))
+            ranked.append(sample)
+            text = schedule_text(bound, sample.schedule)
+            drawn.setdefault(text, DrawnCandidate("greedy", sample.seconds, text))
+    improver = MainloopImprover(samplers[0].beam, lambda: deadline is not None and time.perf_counter() > deadline)
+    for r in improver.with_improved(sorted(ranked, key=lambda r: rounded_cost(r.seconds))):
+        if r.state is None:
+            yield DrawnCandidate("beam", r.seconds, schedule_text(bound, r.schedule))
+    yield from drawn.values()
 
 
 def _mutate(
@@ -136,24 +167,47 @@ def _mutate(
     parents: Sequence[str],
     count: int,
     rng: np.random.Generator,
+    drawn_before: Collection[str],
     deadline: float | None,
 ) -> Iterator[DrawnCandidate]:
-    """Yield mutations of the parents in one kernel, in the order of their predicted times."""
+    """Yield mutations of the parents in one kernel: the best of each promising class, then all, by predicted times.
+
+    The model's errors differ between classes (`candidate_classes`), so that the best of one class alone would leave the
+    others unmeasured.
+    """
     bound = samplers[0].bound
-    mutators = {s.bound.rewrites: (s.evaluator, Mutator(s.evaluator)) for s in samplers}
+    mutators = [Mutator(s.evaluator, steps=True) for s in samplers]
     predicted: dict[str, float] = {}
-    for _ in range(count if parents else 0):
-        if deadline is not None and time.perf_counter() > deadline:
+    for _ in range(TRIES * count if parents else 0):
+        if len(predicted) >= count or (deadline is not None and time.perf_counter() > deadline):
             break
         parent = from_json(parents[int(rng.integers(len(parents)))], bound)
-        evaluator, mutator = mutators[parent.rewrites]
+        mutator = mutator_of(mutators, parent)
         mutation = mutator.mutated(parent, rng)
-        if mutation is not None:
-            seconds = predicted_seconds(evaluator, mutation)
-            if seconds is not None:
-                predicted[schedule_text(bound, mutation)] = seconds
-    for text in sorted(predicted, key=lambda t: (predicted[t], t)):
+        text = None if mutation is None else schedule_text(bound, mutation)
+        if mutation is None or text is None or text in drawn_before:
+            continue
+        seconds = predicted_seconds(mutator.evaluator, mutation)
+        if seconds is not None:
+            predicted[text] = seconds
+    ranked = sorted(predicted, key=lambda t: (predicted[t], t))
+    first: dict[object, str] = {}
+    for text in ranked:
+        if predicted[text] <= CLASS_WITHIN * predicted[ranked[0]]:
+            first.setdefault(candidate_classes(bound, from_json(text, bound)), text)
+    for text in dict.fromkeys((*first.values(), *ranked)):
         yield DrawnCandidate("mutation", predicted[text], text)
+
+
+def mutator_of(mutators: Sequence[Mutator], schedule: Schedule) -> Mutator:
+    """Return the mutator of a schedule's rewrite of the pipeline, with the lane loops of most of its kernels."""
+    same = [m for m in mutators if m.evaluator.bound.rewrites == schedule.rewrites]
+
+    def others(mutator: Mutator) -> int:
+        """Return the number of kernels with other lane loops than the mutator's pipeline."""
+        return sum(bool(lanes_outside_rewrite(mutator.evaluator.bound, kernel)) for kernel in schedule.kernels)
+
+    return same[0] if len(same) == 1 else min(same, key=others)
 
 
 def predicted_seconds(evaluator: KernelEvaluator, schedule: Schedule) -> float | None:
