@@ -70,11 +70,13 @@ class MainloopMutator:
         change = str(rng.choice(CHANGES, p=CHANGE_SHARES))
         if change == "filling":
             others = [t for t in TransferMode if t is not TransferMode.of(kernel)]
+            if site.computed:
+                return None
             return (others[int(rng.integers(len(others)))].applied(kernel),)
         if change == "without":
             return self._without(site, root)
         if change == "steps":
-            lengths = [n for n in step_lengths(self.bound.stage(*site.host)) if n != terms]
+            lengths = [n for n in step_lengths(self.bound.stage(*site.host), site.lengths) if n != terms]
             if not lengths:
                 return None
             search = self._search(site, lengths[int(rng.integers(len(lengths)))], TransferMode.of(kernel))
@@ -89,7 +91,7 @@ class MainloopMutator:
         if not sites:
             return None
         site = sites[int(rng.integers(len(sites)))]
-        lengths = step_lengths(self.bound.stage(*site.host))
+        lengths = step_lengths(self.bound.stage(*site.host), site.lengths)
         if not lengths:
             return None
         transfer = list(TransferMode)[int(rng.integers(len(TransferMode)))]
@@ -106,7 +108,7 @@ class MainloopMutator:
         return replace(schedule, kernels=replace_kernels(schedule.kernels, before, kernel))
 
     def _search(self, site: MainloopSite, terms: Mapping[str, int], transfer: TransferMode) -> StepTilingSearch:
-        key = site.stages, site.reader, site.inlined, tuple(sorted(terms.items())), transfer
+        key = site.stages, site.reader, site.inlined, site.computed, tuple(sorted(terms.items())), transfer
         if key not in self._searches:
             e = self.evaluator
             self._searches[key] = StepTilingSearch(self.bound, e.target, e.model, e.settings, site, terms, transfer)
@@ -114,6 +116,8 @@ class MainloopMutator:
 
     def _without(self, site: MainloopSite, root: Params) -> tuple[Kernel, ...] | None:
         """Return the kernels of a site without a mainloop, with the tile of one step."""
+        if site.computed:
+            return None
         parts = [site.stages] if site.reader is None else [site.stages, (StageId(site.reader),)]
         kernels = [self._plain(stages, site.inlined, root) for stages in parts]
         return None if any(k is None for k in kernels) else tuple(k for k in kernels if k is not None)

@@ -18,9 +18,11 @@ from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
 from autosched.measure.simulated.count import count_kernel
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.legality.validate import kernel_violations
+from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
 from autosched.search.cost.gpu_analytical import AnalyticalModel
+from autosched.search.datasets.mutations import Mutator
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.improver import replace_kernels
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.mainloop.mainloop_sites import TERMS_OF_COMPUTING_STEP, mainloop_sites, step_lengths
@@ -173,6 +175,22 @@ def test_the_best_site_is_tried_first() -> None:
         if (best := search.best(site)) is not None
     ]
     assert improved[1] == pytest.approx(len(roots.kernels) + min(changes))
+
+
+def test_mutations_keep_the_producers_of_a_step() -> None:
+    """Other tiles and step lengths of kernels whose steps compute producers are legal."""
+    bound = weighted(terms=(3, 4))
+    kernel, parent = step_kernels(bound)[0]
+    mutator = Mutator(KernelEvaluator(bound, H200, AnalyticalModel(H200), SETTINGS), steps=True)
+    rng = np.random.default_rng(0)
+    drawn = [m for _ in range(40) if (m := mutator.mutated(parent, rng)) is not None]
+    computed = {m.func for m in kernel.fused}
+    steps = [k for m in drawn for k in m.kernels if k.mainloop_at is not None]
+    assert len({k.mainloops for k in steps}) > 1 and len({k.roots for k in steps}) > 2
+    assert all({m.func for m in k.fused} == computed for k in steps)
+    assert all(not violations(bound, m, H200) for m in drawn)
+    for schedule in drawn[::10]:
+        assert_backends_agree(bound, lower(bound, schedule))
 
 
 @pytest.mark.fuzz

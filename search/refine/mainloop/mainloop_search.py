@@ -10,13 +10,7 @@ from autosched.schedule.types import Kernel, Schedule, StageId
 from autosched.search.beam.state import Params
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.refine.improver import improve_schedule
-from autosched.search.refine.mainloop.mainloop_sites import (
-    TERMS_OF_COMPUTING_STEP,
-    TERMS_OF_STEP,
-    MainloopSite,
-    mainloop_sites,
-    step_lengths,
-)
+from autosched.search.refine.mainloop.mainloop_sites import MainloopSite, mainloop_sites, step_lengths
 from autosched.search.refine.mainloop.step_search import MainloopKernel, StepTilingSearch, TransferMode
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -101,8 +95,7 @@ class MainloopSearch:
         of the first.
         """
         good: list[Params] = []  # tilings of the first length
-        lengths = TERMS_OF_COMPUTING_STEP if site.computed else TERMS_OF_STEP
-        for terms in step_lengths(self.bound.stage(*site.host), lengths):
+        for terms in step_lengths(self.bound.stage(*site.host), site.lengths):
             of_length: StepTilingSearch | None = None  # first search with this length
             for transfer in TransferMode:
                 if self.late():

@@ -50,6 +50,11 @@ class MainloopSite:
         """The reduction stage."""
         return self.stages[-1]
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Terms of a step to try."""
+        return TERMS_OF_COMPUTING_STEP if self.computed else TERMS_OF_STEP
+
 
 def mainloop_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[MainloopSite]:
     """Yield the reductions of a schedule that a mainloop can compute."""

@@ -122,7 +122,6 @@ def can_be_member(func: BoundFunc) -> bool:
     stages = func.nonempty_stages
     return (
         not func.is_output
-        and not func.undefined
         and bool(func.consumers)
         and bool(stages)
         and not func.is_used_whole
