@@ -66,7 +66,7 @@ class SearchSettings:
         unrolling: Whether reductions that read tables of constants may be unrolled, with the entries as constants
             (`autosched.search.rewrites.reduction_unrolling`).
         narrowing: Whether integers are computed and stored in the narrowest types that hold them
-            (`autosched.search.rewrites.integer_narrowing`).
+            (`autosched.search.rewrites.integer_narrowing`, CPU only).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.

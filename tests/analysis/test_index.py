@@ -321,7 +321,17 @@ def test_the_end_of_a_tile_is_in_the_period_of_its_start() -> None:
     x = ix.var("x", 0, 3800)
     start = ix.add(ix.scale(b, 384), ix.scale(t, 12))
     env = {"x": (start, ix.minimum(ix.add(start, 11), 3800))}
-    assert [ix.key(i) for i in ix.bounds(ix.floordiv(x, 384), env)] == [ix.key(b)] * 2
-    chunk = ix.floordiv(ix.mod(x, 384), 12)
-    assert [ix.key(i) for i in ix.bounds(chunk, env)] == [ix.key(t)] * 2
+    block, chunk = ix.floordiv(x, 384), ix.floordiv(ix.mod(x, 384), 12)
+    assert [ix.key(ix.bounds(i, env)[0]) for i in (block, chunk)] == [ix.key(b), ix.key(t)]
+    assert [ix.extent(*ix.bounds(i, env)) for i in (block, chunk)] == [1, 1]
     assert ix.extent(*ix.bounds(ix.mod(ix.mod(x, 384), 12), env)) == 12
+
+
+def test_a_tile_beyond_the_end_has_no_quotients() -> None:
+    """Threads beyond the last point compare the ends of their ranges, which must stay in the wrong order."""
+    b, x = ix.var("b", 0, 9), ix.var("x", 0, 100)
+    env = {"x": (ix.scale(b, 4), ix.minimum(ix.add(ix.scale(b, 4), 3), 16))}
+    low, high = ix.bounds(ix.floordiv(x, 4), env)
+    ends = [(ix.evaluate(low, {"b": n}), ix.evaluate(high, {"b": n})) for n in range(10)]
+    assert ends[:5] == [(n, n) for n in range(5)]
+    assert all(last < first for first, last in ends[5:])

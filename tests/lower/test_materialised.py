@@ -244,15 +244,18 @@ def periodic(n: int, stretch: int, group: int, count: int) -> BoundPipeline:
     return bind(Pipeline([g.over(x=(0, n), y=(0, 2)), f.over(x=(0, count))]), {"image": (count,)})
 
 
-def test_interior_blocks_have_the_tiles_that_ownership_assumes() -> None:
-    """The plan of one interior block has a tile of one point; that of all blocks has three points."""
+def test_tiles_of_one_point_of_a_period_are_refused() -> None:
+    """Each block has the point of its number modulo the period: together they have all, which is not derived."""
     bound = periodic(17, 1, 4, 3)
     first = kernel(
         bound,
         [root("g", "bx=5 by=1 ty=1 tx=4 sy=2")],
         [replace(member(block("g", 2), "x", f="tx=3"), materialised=True)],
     )
-    assert_backends_agree(bound, lower(bound, legal(bound, first)))
+    with pytest.raises(ScheduleError, match="f is materialised: its tiles may leave out points of x in"):
+        legal(bound, first)
+    wider = replace(first, roots=(root("g", "bx=3 by=1 ty=1 tx=6 sy=2"),))
+    assert_backends_agree(bound, lower(bound, legal(bound, wider)))
 
 
 @pytest.mark.parametrize("case", [(17, 1, 4, 3), (31, 1, 4, 5), (24, 3, 2, 7), (40, 2, 5, 4), (33, 1, 8, 6)])

@@ -26,7 +26,7 @@ MOST_GROWTH = 8
 """A dimension of n points grows by at most n / 8: rows of other schedules are computed beyond the range as well."""
 
 
-class Period(NamedTuple):
+class WrappedRange(NamedTuple):
     """A range that repeats: ``length`` points from ``low`` on."""
 
     low: int
@@ -42,10 +42,10 @@ class WrappedRead(NamedTuple):
     """
 
     loop: str
-    period: Period
+    period: WrappedRange
 
 
-IsPeriodic = Callable[[Source, int, Period], bool]
+IsPeriodic = Callable[[Source, int, WrappedRange], bool]
 """Whether a source repeats with a period along a dimension, given by its position."""
 
 
@@ -56,11 +56,11 @@ def wrapped_read(index: ix.Index) -> WrappedRead | None:
             low, length = index.const if isinstance(index, ix.Affine) else 0, int(atom.payload)
             match atom.args[0]:
                 case ix.Affine(terms=((ix.LoopVar(name=name), 1),), const=const) if const == -low % length:
-                    return WrappedRead(name, Period(low, length))
+                    return WrappedRead(name, WrappedRange(low, length))
     return None
 
 
-def extension(reads: Sequence[tuple[ix.Index, Mapping[str, Range]]]) -> Period | None:
+def extension(reads: Sequence[tuple[ix.Index, Mapping[str, Range]]]) -> WrappedRange | None:
     """Return the period with which a Func may be extended along a dimension; None if it may not or need not.
 
     All its readers wrap their index into the same range or stay within it, and some read beyond it, but not far.
@@ -83,7 +83,7 @@ def extension(reads: Sequence[tuple[ix.Index, Mapping[str, Range]]]) -> Period |
 
 
 def extend_periodically(
-    definition: Definition, own: Source, axis: int, period: Period, is_periodic: IsPeriodic,
+    definition: Definition, own: Source, axis: int, period: WrappedRange, is_periodic: IsPeriodic,
     index_of: Callable[[Expr], ix.Index],
 ) -> Definition | None:  # fmt: skip
     """Return a definition extended along a dimension; None where the point that it writes is not that of its Var.
@@ -134,7 +134,7 @@ def without_wraps(
     return replace(definition, indices=indices, values=tuple(done[id(e)] for e in definition.values))
 
 
-def _wrapped(x: Var, period: Period) -> Expr:
+def _wrapped(x: Var, period: WrappedRange) -> Expr:
     if period.low == 0:
         return x % period.length
     return (x - period.low) % period.length + period.low

@@ -9,7 +9,7 @@ from autosched.analysis.binder import Binder
 from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.boundaries.mirror_folding import MIRRORED, fold_mirrors
 from autosched.analysis.boundaries.periodic_extension import (
-    Period,
+    WrappedRange,
     extend_periodically,
     extension,
     without_wraps,
@@ -74,10 +74,10 @@ def _reads(binder: Binder, regions: Regions, f: Func, axis: int) -> list[tuple[i
     return reads
 
 
-def _extend_dimension(binder: Binder, f: Func, axis: int, period: Period) -> bool:
+def _extend_dimension(binder: Binder, f: Func, axis: int, period: WrappedRange) -> bool:
     """Extend a Func along a dimension and remove the remainders of its readers; return False if it has no extension."""
 
-    def is_periodic(source: Source, k: int, wanted: Period) -> bool:
+    def is_periodic(source: Source, k: int, wanted: WrappedRange) -> bool:
         within = binder.within[source][k] if isinstance(source, Func) and source.boundary == "wrapped" else None
         return within == (wanted.low, wanted.low + wanted.length - 1)
 

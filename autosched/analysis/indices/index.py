@@ -231,15 +231,21 @@ def _atom_bounds(t: Atom, ranges: Sequence[tuple[Number, Number]]) -> tuple[Any,
 
 
 def _quotients(lo: Number, hi: Number, c: int) -> tuple[Number, Number]:
-    """Return the quotients of the ends of a range; equal ones if the quotient of a bound of ``hi`` is that of ``lo``.
+    """Return the quotients of the ends of a range; that of ``hi`` is a minimum if a bound of it has that of ``lo``.
 
-    The end of a tile is the minimum of its last point and that of the Func.
+    The end of a tile is the minimum of its last point and that of the Func. A range without points stays so.
     """
     first, last = floordiv(lo, c), floordiv(hi, c)
     if isinstance(last, Affine) and isinstance(hi, Affine) and key(first) != key(last):
-        upper = arms(hi, "min") or ()
-        last = first if any(key(floordiv(p, c)) == key(first) for p in upper) else last
+        ends = [floordiv(p, c) for p in arms(hi, "min") or ()]
+        if any(key(end) == key(first) for end in ends):
+            last = reduce(minimum, ends)
     return first, last
+
+
+def _has_one_quotient(first: Number, last: Number) -> bool:
+    """Whether the quotients of a range's ends are equal unless it has no points."""
+    return key(first) == key(last) or any(key(p) == key(first) for p in arms(last, "min") or ())
 
 
 def _mod_bounds(lo: Number, hi: Number, c: int) -> tuple[Any, Any]:
@@ -247,7 +253,7 @@ def _mod_bounds(lo: Number, hi: Number, c: int) -> tuple[Any, Any]:
     if isinstance(q0, np.ndarray) or isinstance(q1, np.ndarray):
         same = np.equal(q0, q1)
         return np.where(same, sub(lo, scale(q0, c)), 0), np.where(same, sub(hi, scale(q0, c)), c - 1)
-    if key(q0) == key(q1):
+    if _has_one_quotient(q0, q1):
         ends = [sub(p, scale(q0, c)) for p in arms(hi, "min") or (hi,)]
         return sub(lo, scale(q0, c)), reduce(minimum, ends)
     return 0, c - 1
@@ -284,6 +290,8 @@ def evaluate(e: Index, env: Mapping[str, Number]) -> Any:
 def extent(lo: Index, hi: Index) -> int:
     """Return the largest ``hi - lo + 1`` over all values of the loop variables, exact up to `ENUMERATED` of them."""
     difference = add(sub(hi, lo), 1)
+    if isinstance(difference, Affine) and any(key(p) == key(lo) for p in arms(hi, "min") or ()):
+        return max(min(difference.interval[1], 1), 0)
     if not isinstance(difference, Affine):
         return max(int(difference), 0)
     names = loop_vars(difference)

@@ -54,11 +54,14 @@ class Forma:
         started = time.perf_counter()
         run = _Run(bound.rewritten, target, self.fuse, Deadline(None if seconds is None else started + seconds))
         schedule = run.schedule()
-        predicted = _predicted(run.bound, schedule, target, cost or analytical_model(target))
+        model = cost or analytical_model(target)
+        predicted = _predicted(run.bound, schedule, target, model)
         elapsed = time.perf_counter() - started
         more = [f"{len(run.notes) - MOST_NOTES} more like these"] if len(run.notes) > MOST_NOTES else []
         note = "; ".join([*run.notes[:MOST_NOTES], *more])
-        return SearchResult((RankedSchedule(schedule, predicted),), run.counts, elapsed, run.deadline.cut_short, note)
+        return SearchResult(
+            (RankedSchedule(schedule, predicted),), run.counts, elapsed, run.deadline.cut_short, note, model=model.name
+        )  # fmt: skip
 
 
 @dataclass

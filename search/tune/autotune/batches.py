@@ -46,6 +46,8 @@ MOST_SEARCHES = 4
 """Most searches for each candidate of the first batch."""
 BEST_SHARE = 0.75
 """Share of the first batch with the shortest predicted times; the rest is spread over the ranking."""
+MUTATION_TRIES = 12
+"""Most mutations drawn for each candidate: of few fast schedules, most are illegal or were drawn before."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def _mutate(
     bound = samplers[0].bound
     mutators = [Mutator(s.evaluator, steps=True) for s in samplers]
     predicted: dict[str, float] = {}
-    for _ in range(TRIES * count if parents else 0):
+    for _ in range(MUTATION_TRIES * count if parents else 0):
         if len(predicted) >= count or (deadline is not None and time.perf_counter() > deadline):
             break
         parent = from_json(parents[int(rng.integers(len(parents)))], bound)
