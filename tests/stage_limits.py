@@ -13,7 +13,7 @@ FEW_STAGES: Mapping[str, Mapping[str, int]] = {
     "local_laplacian": {"levels": 3, "pyramid_levels": 3},
     "interpolate": {"levels": 3, "clamp_before_level": 2},
     "pyramid_blend": {"levels": 2},
-    **{name: {"T": 1} for name in ("smoother7pt", "smoother27pt", "helmholtz")},
+    **{name: {"T": 1} for name in ("smoother7pt", "smoother27pt", "helmholtz", "denoise")},
 }
 """Parameters of the apps that can be made shorter, by name."""
 

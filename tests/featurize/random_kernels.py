@@ -21,6 +21,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.settings import SearchSettings
 from autosched.target import get_target
+from tests.stage_limits import FEW_STAGES
 
 H200 = get_target("h200")
 SIZES = {"H": 61, "W": 131}
@@ -42,13 +43,10 @@ class Drawn:
         return build_kernel(self.featurizer.model(self.piece.sketch), self.params[0])
 
 
-FEW_STEPS: dict[str, dict[str, int]] = {"denoise": {"T": 1}}
-"""Structure of apps that repeat their Funcs."""
-
-
 def bound_app(name: str) -> BoundPipeline:
     app = get_app(name)
-    pipeline, params = app.configure({"stages": 4} if "stages" in app.structure else FEW_STEPS.get(name, {}))
+    short = {"stages": 4} if "stages" in app.structure else FEW_STAGES[name] if name == "denoise" else {}
+    pipeline, params = app.configure(short)
     sizes = {k: SIZES.get(k, v) for k, v in app.small_sizes.items()}
     return bind(pipeline, app.shapes(sizes), params)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.api import schedule as schedule_pipeline
 from autosched.apps.registry import get_app
@@ -31,6 +30,7 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.target import get_target
 from tests.search.forma import pipelines
+from tests.stage_limits import short_app
 
 H200 = get_target("h200")
 APPS = ("harris", "unsharp", "canny", "bilateral_grid", "denoise", "hist", "camera_pipe", "depthwise_separable_conv")
@@ -127,8 +127,7 @@ def assert_computes(bound: BoundPipeline, schedule: Schedule, inputs: dict, para
 
 @pytest.mark.parametrize("name", APPS)
 def test_random_schedules_of_apps_agree(name: str) -> None:
-    app = get_app(name)
-    bound = bind(app.build(), app.shapes(app.small_sizes))
+    app, bound = get_app(name), short_app(name)
     params = {p.name: p.default for p in bound.pipeline.params}
     found = 0
     for seed in range(2):

@@ -18,6 +18,7 @@ from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
+from tests.stage_limits import FEW_STAGES
 
 H200 = get_target("h200")
 SETTINGS = SearchSettings(beam_size=8, passes=2)
@@ -36,7 +37,7 @@ def seconds_of(kernel: Kernel, featurizer: Featurizer) -> float:
 @pytest.mark.parametrize("name", ["harris_gray", "denoise"])
 def test_the_search_uses_them_where_they_are_predicted_faster(name: str) -> None:
     app = get_app(name)
-    bound = bind(app.build(), app.shapes())
+    bound = bind(app.configure(FEW_STAGES.get(name, {}))[0], app.shapes())
     found = Beam(SETTINGS).search(bound, H200)
     without = Beam(replace(SETTINGS, linear_threads=False)).search(bound, H200)
     chosen = [k for k in found.best.kernels if k.linear_threads]
