@@ -133,7 +133,7 @@ class ValueRanges:
 
     def _most_terms(self, stage: BoundStage) -> int:
         """Return the greatest number of terms that an update accumulates into one point."""
-        spans = _spans(self._bound, stage)
+        spans = loop_spans(self._bound, stage)
         own = {name for i in stage.store for name in ix.loop_vars(i) if ix.key(i) == ix.key(ix.var(name, *_UNBOUNDED))}
         return prod(max(hi - lo + 1, 0) for name, (lo, hi) in spans.items() if name not in own)
 
@@ -152,7 +152,7 @@ class _StageRanges:
 
     def __init__(self, bound: BoundPipeline, stage: BoundStage, funcs: Mapping[str, Components]) -> None:
         self._names, self._funcs = stage.names, funcs
-        self._spans = _spans(bound, stage)
+        self._spans = loop_spans(bound, stage)
         self._ranges: dict[int, ValueRange] = {}
         self._kept: list[Expr] = []
 
@@ -174,8 +174,8 @@ class _StageRanges:
         return operation_range(e, [self._ranges[id(c)] for c in range_operands(e)])
 
 
-def _spans(bound: BoundPipeline, stage: BoundStage) -> dict[str, tuple[int, int]]:
-    """Return the inclusive range of each loop of a stage."""
+def loop_spans(bound: BoundPipeline, stage: BoundStage) -> dict[str, tuple[int, int]]:
+    """Return the inclusive range of each loop of a stage, by name."""
     func = bound.funcs[stage.func]
     region = dict(zip(func.dims, func.region, strict=True))
     return {d.name: (d.lo, d.hi) if d.reduction else region[d.name] for d in stage.loops}

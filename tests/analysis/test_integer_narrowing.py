@@ -219,3 +219,63 @@ def test_elements_of_every_type_are_widened(dtype: DType) -> None:
     np.testing.assert_array_equal(
         interpret(narrow.pipeline, {"i": values})["g"], interpret(bound.pipeline, {"i": values})["g"]
     )
+
+
+def coordinate_uses(kind: str) -> BoundPipeline:
+    """Return operations of a sum of two bytes, which is an int32, with coordinates: they wrap."""
+    image, f, out = Input("i", uint8, 1), Func("f"), Func("out")
+    f[x] = cast(int32, image[x]) + image[x + 1]
+    cubes = f[x] * x * x * x
+    values = {
+        "store": cubes, "float": cast(a.float64, cubes), "wider": cast(int64, cubes), "compare": cubes > 0,
+        "shift": cast(int64, (f[x] * x) << 24), "data": f[x] * f[x] * f[x] * f[x] * f[x],
+    }  # fmt: skip
+    out[x] = values[kind]
+    return bind(Pipeline(out.over(x=(0, 2999))), {"i": (3000,)})
+
+
+@pytest.mark.parametrize("kind", ["store", "float", "wider", "compare", "shift", "data"])
+def test_operations_with_coordinates_still_wrap(kind: str) -> None:
+    """Elements of 32 bits have no range, so that operations on them wrap; a narrow element would have one."""
+    bound = coordinate_uses(kind)
+    narrow = narrowed(bound)
+    assert types_of(narrow)["f"] == "int32"
+    assert "may leave their type" in narrowing_error(bound, IntegerNarrowing(("f",)))
+    assert_equal_values(bound, narrow)
+
+
+def test_operations_that_fit_are_narrow() -> None:
+    image, f, out = Input("i", uint8, 1), Func("f"), Func("out")
+    f[x] = cast(int32, image[x]) + image[x + 1]
+    out[x] = f[x] * x
+    bound = bind(Pipeline(out.over(x=(0, 2999))), {"i": (3000,)})
+    narrow = narrowed(bound)
+    assert types_of(narrow)["f"] == "uint16"
+    assert_equal_values(bound, narrow)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.5])
+def test_conversions_that_saturate_stay(scale: float) -> None:
+    """uint8 of a negative number is 0; the int8 that holds all results has other values there."""
+    image, f, out = Input("i", int16, 1), Func("f"), Func("out")
+    low = a.clamp(cast(float32, image[x]) * scale, -64.0, 63.5)
+    f[x] = cast(int32, cast(uint8, low)) - 1
+    out[x] = f[x] + f[x + 1] * 1000
+    bound = bind(Pipeline(out.over(x=(0, 199))), {"i": (200,)})
+    narrow = narrowed(bound)
+    assert types_of(narrow)["f"] == "int8"
+    values = np.random.default_rng(1).integers(-300, 300, 200).astype(np.int16)
+    expected = interpret(bound.pipeline, {"i": values})["out"]
+    np.testing.assert_array_equal(interpret(narrow.pipeline, {"i": values})["out"], expected)
+
+
+def test_saturating_terms_of_windows_stay() -> None:
+    image, out = Input("i", int16, 1), Func("out")
+    r = RDom("r", k=15)
+    low = a.clamp(cast(float32, image[x + r.k]) * 0.5, -64.0, 63.5)
+    out[x] = a.sum(cast(int32, cast(uint8, low)) - 1, over=r)
+    bound = bind(Pipeline(out.over(x=(0, 100))), {"i": (115,)})
+    (windows,) = window_rewrites(bound)
+    values = np.random.default_rng(2).integers(-300, 300, 115).astype(np.int16)
+    expected = interpret(bound.pipeline, {"i": values})["out"]
+    np.testing.assert_array_equal(interpret(windows.pipeline, {"i": values})["out"], expected)

@@ -23,7 +23,9 @@ from autosched import (
     interpret,
     log,
     select,
+    sqrt,
 )
+from autosched import abs as absolute
 from autosched import max as larger
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline, InvariantHoisting, ReductionUnrolling, RFactor
@@ -32,7 +34,7 @@ from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.apps import get_app
-from autosched.lang.dtypes import float32, int8, int32
+from autosched.lang.dtypes import float32, float64, int8, int32, uint8
 from autosched.lower.program import lower
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.io.serialise import from_json, to_json
@@ -259,3 +261,32 @@ def test_the_search_unrolls_tables() -> None:
     expected = interpret(bound.pipeline, inputs)["output"]
     np.testing.assert_array_equal(interpret(rewritten.pipeline, inputs)["output"], expected)
     assert unrolling_rewrites(reduced(lambda f, g, at: f[y, x] + g, lambda v: v, terms=3)) == []
+
+
+@pytest.mark.parametrize("kind", ["slice", "table"])
+def test_constants_do_not_make_operations_exact(kind: str) -> None:
+    """An int32 from a table or a slice has no range: its products with coordinates wrap."""
+    k, t, x = Var("k"), Var("t"), Var("x")
+    image, table, slices, f = Input("i", uint8, 1), Func("table"), Func("slices"), Func("f")
+    r = RDom("r", x=(-2, 3))
+    table[k] = cast(int32, (k + 2) % 2 + 1)
+    slices[t, x] = cast(int32, image.clamped()[x + t])
+    element = slices[clamp(table[r.x], 0, 2), x + r.x]
+    f[x] = cast(float64, 0)
+    if kind == "slice":
+        f[x] += cast(float64, element * x * x * x)
+    else:
+        f[x] += cast(float64, table[r.x] * x * x * x) + element
+    bound = bind(Pipeline(f.over(x=(0, 3000))), {"i": (3000,)})
+    assert unrolling_rewrites(bound) == []
+    loop = bound.funcs["f"].stages[1].reductions[0].name
+    assert "may leave their type" in unrolling_error(bound, ReductionUnrolling("f", 1, loop))
+
+
+def test_a_zero_of_unknown_sign_is_no_constant() -> None:
+    """sqrt may round to either side of 0, so the sign of its product with 0 is unknown."""
+    k = Var("k")
+    table = Func("table")
+    table[k] = sqrt(absolute(cast(float32, k))) * cast(float32, k)
+    bound = bind(Pipeline(table.over(k=(-2, 3))), {})
+    assert table_value(bound, "table", 0, (0,)) is None

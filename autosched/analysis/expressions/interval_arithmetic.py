@@ -99,11 +99,12 @@ def _integer_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange | None
         case Unary(op="abs"):
             return _magnitude(operands[0])
         case Binary():
-            return _integer_binary(e, *operands)
+            return integer_binary_range(e, *operands)
     return None
 
 
-def _integer_binary(e: Binary, a: ValueRange, b: ValueRange) -> ValueRange | None:
+def integer_binary_range(e: Binary, a: ValueRange, b: ValueRange) -> ValueRange | None:
+    """Return the exact range of an operation on integers, given those of its operands; None if unknown."""
     p, q = ((int(r.lo), int(r.hi)) for r in (a, b))
     match e.op:
         case "add":

@@ -232,7 +232,10 @@ def _map(f: Callable[[Any], Any], operands: Sequence[_Interval]) -> _Interval:
 
 
 def _hull(values: Sequence[Any]) -> _Interval:
-    return _Interval(min(values), max(values))
+    def signed(value: Any) -> tuple[Any, bool]:
+        return value, not np.signbit(value)  # -0 is less than +0
+
+    return _Interval(min(values, key=signed), max(values, key=signed))
 
 
 def _converted(value: Any, source: DType, target: DType) -> Any:

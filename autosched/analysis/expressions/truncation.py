@@ -109,5 +109,6 @@ def _type_between(e: Expr, dtype: DType, range_of: RangeOf) -> DType:
 def _same_when_narrower(e: Cast, dtype: DType, range_of: RangeOf) -> bool:
     """Whether a conversion may go to the narrower type at once."""
     if e.a.dtype.is_float:
-        return range_of(e).fits(dtype)
+        values = range_of(e.a)
+        return values.fits(e.dtype) and values.fits(dtype)  # neither conversion saturates
     return e.dtype.bits >= dtype.bits

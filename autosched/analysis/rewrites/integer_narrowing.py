@@ -14,11 +14,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, IntegerNarrowing
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, IntegerNarrowing
+from autosched.analysis.expressions.overflow import has_overflow
 from autosched.analysis.expressions.truncation import evaluate_truncated, narrowest_type
 from autosched.analysis.rewrites.rebuild import Replacement, is_defined, rebuild_pipeline
 from autosched.analysis.rewrites.rewrite import apply, build
-from autosched.analysis.value_ranges import value_ranges
+from autosched.analysis.value_ranges import loop_spans, value_ranges
 from autosched.errors import ScheduleError
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Cast, Expr, Load, children, postorder, rebuild
@@ -62,9 +63,21 @@ def func_error(bound: BoundPipeline, name: str, narrowed: Collection[str]) -> st
         return f"no narrower type holds the values of {name!r}"
     for consumer in func.consumers:
         bordered = bound.funcs[consumer]
+        if any(_may_overflow(bound, s, narrowed) for s in bordered.nonempty_stages if name in s.sources):
+            return f"operations of {consumer!r} on {name!r} may leave their type, which wraps elements without a range"
         if bordered.boundary is not None and not (consumer in narrowed and narrow_types(bound, consumer) == dtypes):
             return f"{consumer!r}, the boundary condition of {name!r}, does not have the same narrow type"
     return ""
+
+
+def _may_overflow(bound: BoundPipeline, stage: BoundStage, narrowed: Collection[str]) -> bool:
+    """Return whether a stage has operations on narrow elements that would not wrap any more."""
+
+    def type_of(load: Load) -> DType:
+        source = stage.names[id(load.source)]
+        return narrow_types(bound, source)[load.component] if source in narrowed else load.dtype
+
+    return has_overflow((*stage.values, *stage.indices), loop_spans(bound, stage), type_of)
 
 
 def narrow_types(bound: BoundPipeline, name: str) -> tuple[DType, ...]:

@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, ReductionUnrolling
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, ReductionUnrolling
+from autosched.analysis.expressions.overflow import has_overflow
 from autosched.analysis.rewrites.constant_substitution import ConstantSubstitution
 from autosched.analysis.rewrites.rebuild import Replacement, is_defined, rebuild_pipeline, with_replaced_reads
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.analysis.rewrites.slicing import slice_funcs
 from autosched.analysis.specialise import Specialiser
+from autosched.analysis.value_ranges import loop_spans
 from autosched.errors import BoundsError, DSLError, ScheduleError
 from autosched.lang.dtypes import int32
 from autosched.lang.expr import Const, Expr, Load, Var
@@ -52,10 +54,23 @@ def unrolling_error(bound: BoundPipeline, chosen: ReductionUnrolling) -> str:
     if problem:
         return problem
     try:
-        apply(bound, chosen)
+        unrolled = apply(bound, chosen)
     except (BoundsError, DSLError) as e:  # a select evaluates both arms, at any point
         return f"the unrolled pipeline has no bounds: {e}"
+    for name, func in unrolled.funcs.items():
+        if is_defined(unrolled, name) and name not in bound.inputs and _may_overflow(unrolled, func):
+            return f"operations of {name!r} on constants may leave their type, which wraps elements without a range"
     return ""
+
+
+def _may_overflow(bound: BoundPipeline, func: BoundFunc) -> bool:
+    """Return whether definitions, before integers are promoted, have operations that may leave their type."""
+    definitions = bound.pipeline.func(func.name).definitions
+    return any(
+        has_overflow((*d.values, *d.indices), loop_spans(bound, s), lambda load: load.dtype)
+        for d, s in zip(definitions, func.stages, strict=True)
+        if s.values
+    )
 
 
 def _form_error(bound: BoundPipeline, chosen: ReductionUnrolling) -> str:
