@@ -279,3 +279,14 @@ def test_saturating_terms_of_windows_stay() -> None:
     values = np.random.default_rng(2).integers(-300, 300, 115).astype(np.int16)
     expected = interpret(bound.pipeline, {"i": values})["out"]
     np.testing.assert_array_equal(interpret(windows.pipeline, {"i": values})["out"], expected)
+
+
+@pytest.mark.parametrize("kind", ["not", "bounded"])
+def test_ranges_through_other_operations_count(kind: str) -> None:
+    """A complement of narrow elements has a range, as has a number between one and a constant."""
+    image, other, f, out = Input("i", uint8, 1), Input("o", int32, 1), Func("f"), Func("out")
+    f[x] = cast(int32, image[x]) + image[x + 1]
+    value = ~f[x] if kind == "not" else a.min(a.max(other[x], f[x]), 600)
+    out[x] = cast(int64, value * x * x * x)
+    bound = bind(Pipeline(out.over(x=(0, 2999))), {"i": (3000,), **({"o": (3000,)} if kind == "bounded" else {})})
+    assert types_of(narrowed(bound))["f"] == "int32"

@@ -70,7 +70,7 @@ def operation_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange:
         e: The expression.
         operands: Ranges of `range_operands`.
     """
-    found = _float_range(e, operands) if e.dtype.is_float else _integer_range(e, operands)
+    found = _float_range(e, operands) if e.dtype.is_float else integer_range(e, operands)
     if found is None:
         return type_range(e.dtype)
     if e.dtype.is_float or e.weak or found.fits(e.dtype):
@@ -78,8 +78,13 @@ def operation_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange:
     return type_range(e.dtype)  # it may wrap
 
 
-def _integer_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange | None:
-    """Return the exact range of an integer or condition; None if unknown."""
+def integer_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange | None:
+    """Return the exact range of an integer or condition, which may leave its type; None if unknown.
+
+    Args:
+        e: The expression, no variable and no load.
+        operands: Ranges of `range_operands`.
+    """
     match e:
         case Const():
             return ValueRange(int(e.value), int(e.value))
@@ -99,12 +104,11 @@ def _integer_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange | None
         case Unary(op="abs"):
             return _magnitude(operands[0])
         case Binary():
-            return integer_binary_range(e, *operands)
+            return _integer_binary(e, *operands)
     return None
 
 
-def integer_binary_range(e: Binary, a: ValueRange, b: ValueRange) -> ValueRange | None:
-    """Return the exact range of an operation on integers, given those of its operands; None if unknown."""
+def _integer_binary(e: Binary, a: ValueRange, b: ValueRange) -> ValueRange | None:
     p, q = ((int(r.lo), int(r.hi)) for r in (a, b))
     match e.op:
         case "add":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from autosched.analysis.expressions.interval_arithmetic import ValueRange, integer_binary_range, type_range
+from autosched.analysis.expressions.interval_arithmetic import ValueRange, integer_range, type_range
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Binary, Cast, Const, Expr, Load, RVar, Select, Unary, Var, children, postorder
 
@@ -45,29 +45,23 @@ def _exact_range(
     match e:
         case _ if not e.dtype.is_int:
             return None
-        case Const():
-            return ValueRange(int(e.value), int(e.value))
         case Var() | RVar():
             return ValueRange(*spans[e.name]) if e.name in spans else None
         case Load():
             dtype = type_of(e)
             return type_range(dtype) if dtype.bits <= _RANGED_BITS else None
-        case Cast():
-            return parts[0] if parts[0] is not None else type_range(e.dtype) if e.dtype.bits <= _RANGED_BITS else None
+        case Cast() if parts[0] is None:
+            return type_range(e.dtype) if e.dtype.bits <= _RANGED_BITS else None
         case Select():
-            then, other = parts[1:]
-            return None if then is None or other is None else then.hull(other)
-        case Unary(op="neg"):
-            return None if parts[0] is None else ValueRange(-parts[0].hi, -parts[0].lo)
-        case Unary(op="abs"):
-            return None if parts[0] is None else ValueRange(0, max(abs(parts[0].lo), abs(parts[0].hi)))
-        case Binary(op="shl"):
-            a, b = parts
-            if a is None or b is None or not 0 <= b.lo <= b.hi < 64:
-                return None
-            ends = [int(n) << int(k) for n in (a.lo, a.hi) for k in (b.lo, b.hi)]
+            parts = parts[1:]
+        case Binary(op="min" | "max") if parts != [None, None]:  # one operand is a bound of the other
+            parts = [type_range(e.dtype) if p is None else p for p in parts]
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts) or not isinstance(e, Const | Cast | Select | Unary | Binary):
+        return None
+    match e:
+        case Binary(op="shl") if 0 <= known[1].lo <= known[1].hi < e.dtype.bits:
+            ends = [int(n) << int(k) for n in known[0][:2] for k in known[1][:2]]
             return ValueRange(min(ends), max(ends))
-        case Binary():
-            a, b = parts
-            return None if a is None or b is None else integer_binary_range(e, a, b)
-    return None
+    found = integer_range(e, known)
+    return type_range(e.dtype) if found is None else found
