@@ -16,9 +16,10 @@ from autosched.analysis.indices.bit_ranges import bitwise_range, shift_range
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Binary, Call, Cast, Const, Expr, Select, Unary, children
 
-_ROUNDING: Mapping[str, Callable[[Any], Any]] = {
+ROUNDING: Mapping[str, Callable[[Any], Any]] = {
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
 }  # fmt: skip
+"""Calls that round to an integer, as NumPy's functions."""
 _FLOAT_OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide,
 }  # fmt: skip
@@ -150,8 +151,8 @@ def _float_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange | None:
                 return ValueRange(-operands[0].hi, -operands[0].lo, operands[0].nan)
             case Unary(op="abs"):
                 return _magnitude(operands[0])
-            case Call(name=name) if name in _ROUNDING:
-                return _ends([float(_ROUNDING[name](v)) for v in operands[0][:2]], operands[0].nan)
+            case Call(name=name) if name in ROUNDING:
+                return _ends([float(ROUNDING[name](v)) for v in operands[0][:2]], operands[0].nan)
             case Binary(op="min" | "max" as op):
                 return _extreme(min if op == "min" else max, *operands)
             case Binary(op=op) if op in _FLOAT_OPERATIONS:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.expressions.interval_arithmetic import ROUNDING
 from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import (
@@ -44,9 +45,6 @@ _LARGEST_EXACT = 1 << 53
 _ELEMENTARY: Mapping[str, Callable[..., Any]] = {
     "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh,
     "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "pow": np.power, "atan2": np.arctan2, "hypot": np.hypot,
-}  # fmt: skip
-_ROUNDING: Mapping[str, Callable[[Any], Any]] = {
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
 }  # fmt: skip
 _INTEGER: Mapping[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max, "and": operator.and_,
@@ -187,8 +185,8 @@ def _operation(e: Expr, operands: Sequence[_Interval]) -> _Interval | None:
     match e:
         case Cast():
             return _map(lambda v: _converted(v, e.a.dtype, e.dtype), operands) if e.dtype.kind != "b" else None
-        case Call(name=name) if name in _ROUNDING:
-            return _map(_ROUNDING[name], operands)
+        case Call(name=name) if name in ROUNDING:
+            return _map(ROUNDING[name], operands)
         case Call(name=name) if name in _ELEMENTARY and exact and e.dtype.bits >= 32:
             # In float64, so that the error of NumPy's own function does not count.
             value = e.dtype.numpy.type(_ELEMENTARY[name](*(np.float64(v.lo) for v in operands)))
