@@ -66,7 +66,7 @@ from autosched.host import has_vector_math
 from autosched.schedule.cpu_policy import MAX_VECTOR_STEP, shifted_lanes, strip_lengths
 from autosched.search.cost.cpu.cache_traffic import SHARE_OF_CACHE, cache_traffic, ratio
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS, rates_of
-from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts
+from autosched.search.cost.cpu.kernel_costs import CpuKernelCosts, NestCostCache
 from autosched.search.cost.cpu.lane_costs import LANE_BYTES
 from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from autosched.search.cost.cpu.model_features import cpu_inputs
@@ -126,6 +126,7 @@ class CpuModel:
     _kernel_cache: WeakKeyDictionary[SketchFeaturizer, CpuKernelCosts] = field(
         default_factory=WeakKeyDictionary, init=False, compare=False, repr=False
     )
+    _nest_cache: NestCostCache = field(default_factory=dict, init=False, compare=False, repr=False)
     _stage_cache: StageCostCache = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
@@ -289,7 +290,7 @@ class CpuModel:
 
     def _kernel_costs(self, model: SketchFeaturizer) -> CpuKernelCosts:
         if model not in self._kernel_cache:
-            self._kernel_cache[model] = CpuKernelCosts(model, self._stage_cache)
+            self._kernel_cache[model] = CpuKernelCosts(model, self._stage_cache, self._nest_cache)
         return self._kernel_cache[model]
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from functools import cached_property
 from math import prod
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.featurize.accesses.accesses import StageAccesses
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.sketch.sketch import inner_order
 from autosched.schedule.policy import array_strides
 from autosched.search.cost.cpu.l1_conflicts import associativity, conflict_misses, may_conflict
-from autosched.search.cost.cpu.lane_costs import COLUMNS, LaneWorks
+from autosched.search.cost.cpu.lane_costs import COLUMNS, LaneWorks, NestContext
 from autosched.search.cost.cpu.stage_costs import StageCostCache
 from autosched.search.cost.cpu.unroll_and_jam_savings import saved_loads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+T = TypeVar("T")
+NestCostCache = dict[tuple[object, ...], tuple[StageAccesses, Any]]
+"""Values of nests by kind and context. Accesses are stored too, so that their id in the context stays valid."""
 
 FIELD = {name: k for k, name in enumerate(COLUMNS)}
 """Column of each field of a `LaneCosts` in arrays."""
@@ -31,11 +38,14 @@ class CpuKernelCosts:
     Args:
         model: The sketch.
         cache: See `LaneWorks`.
+        nest_cache: Costs of nests of other sketches; entries are added. None without any.
     """
 
-    def __init__(self, model: SketchFeaturizer, cache: StageCostCache) -> None:
+    def __init__(self, model: SketchFeaturizer, cache: StageCostCache, nest_cache: NestCostCache | None = None) -> None:
         self._model = model
         self._works = LaneWorks(model, cache)
+        self._nest_cache = {} if nest_cache is None else nest_cache
+        self._contexts: dict[tuple[int, int], NestContext] = {}
         self._facts = model.facts
         self._carriers = [self._carrier(k) for k in range(len(model.rows))]
         self._costs: dict[tuple[int, int], Floats] = {}
@@ -48,8 +58,9 @@ class CpuKernelCosts:
         key = row, lane
         if key not in self._costs:
             dims = self._facts.dims[self._carriers[row]]
-            costs = self._works.of(self._facts.rows[row], dims[lane] if dims else None)
-            self._costs[key] = np.array(costs.to_row(), np.float64)
+            self._costs[key] = self._shared(
+                ("work",), row, lane, lambda: self._works.row_of(self._facts.rows[row], dims[lane] if dims else None)
+            )
         return self._costs[key]
 
     def evenly_far(self, row: int, lane: int) -> tuple[Ints, Bools]:
@@ -74,10 +85,26 @@ class CpuKernelCosts:
         key = row, lane, dim
         if key not in self._savings:
             dims, operations = self._facts.dims[row], float(self.work(row, lane)[FIELD["operations"]])
-            self._savings[key] = saved_loads(
-                self._model, self._works, self._facts.rows[row], dims[lane], dims[dim], operations
-            )
+            self._savings[key] = self._shared(
+                ("savings", dims[dim]), row, lane,
+                lambda: saved_loads(
+                    self._model, self._works, self._facts.rows[row], dims[lane], dims[dim], operations
+                ),
+            )  # fmt: skip
         return self._savings[key]
+
+    def _shared(self, kind: tuple[str, ...], row: int, lane: int, value: Callable[[], T]) -> T:
+        """Return a value of a nest that depends on its context and ``kind`` alone, from the cache of all sketches."""
+        if (row, lane) not in self._contexts:
+            dims = self._facts.dims[self._carriers[row]]
+            self._contexts[row, lane] = self._works.context(self._facts.rows[row], dims[lane] if dims else None)
+        access = self._facts.accesses[self._facts.rows[row]]
+        key = kind, *self._contexts[row, lane]
+        entry = self._nest_cache.get(key)
+        if entry is None:
+            entry = self._nest_cache[key] = access, value()
+        result: T = entry[1]
+        return result
 
     @cached_property
     def may_conflict(self) -> bool:

@@ -6,11 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil, prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from autosched.analysis.bound_pipeline import BoundStage
 from autosched.featurize.accesses.accesses import AccessGroup, StageAccesses
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.schedule.cpu_policy import MAX_VECTOR_STEP
-from autosched.schedule.types import StageId
+from autosched.schedule.types import Level, StageId
 from autosched.search.cost.boundary_conditions import Boundary, boundaries
 from autosched.search.cost.cpu.access_class import LANE_BYTES, NEAR_BYTES, AccessClassifier, AccessCounts
 from autosched.search.cost.cpu.lane_access_patterns import UNEVEN, Moves, index_step, iteration_distance
@@ -19,6 +22,8 @@ from autosched.search.cost.cpu.stage_costs import StageCostCache, Work, field_va
 from autosched.search.cost.cpu.value_costs import ValueCosts
 
 __all__ = ["LANE_BYTES", "NEAR_BYTES", "LaneCosts", "LaneWorks"]
+
+Floats = NDArray[np.float64]
 
 FEW_LANES = 16
 """Most lanes at an end of a row that a condition makes scalar: more of them form vectors of their own."""
@@ -107,6 +112,11 @@ COLUMNS = (
 """Names of all fields of a `LaneCosts`, those of its parts included."""
 
 
+NestContext = tuple[int, tuple[tuple[str, int], ...], tuple[tuple[str, bool, tuple[str, ...]], ...]]
+"""Everything that the costs of a stage depend on: ``id`` of its accesses, moves of its dimensions, and for each fused
+producer that it accesses whether it lies inside each thread, and its storage order."""
+
+
 class LaneWorks:
     """Lane costs of a kernel's stages, computed on demand.
 
@@ -119,6 +129,20 @@ class LaneWorks:
         self._model = model
         self._values = ValueCosts(model, cache)
         self._accesses = AccessClassifier(model)
+
+    def context(self, stage: StageId, lane: str | None) -> NestContext:
+        """Return all that the results of `of` depend on; the arguments are those of `of`."""
+        access, sketch = self._model.accesses_of(stage), self._model.sketch
+        fused = [
+            (source, location.level is Level.THREAD, location.storage or ())
+            for source in dict.fromkeys([g.source for g in (*access.loads, *access.stores)])
+            if (location := sketch.location(source)) is not None
+        ]
+        return id(access), tuple(self._values.moves(stage, lane).items()), tuple(fused)
+
+    def row_of(self, stage: StageId, lane: str | None) -> Floats:
+        """Return the result of `of` as ``float64[COLUMNS]``."""
+        return np.array(self.of(stage, lane).to_row(), np.float64)
 
     def of(self, stage: StageId, lane: str | None) -> LaneCosts:
         """Return the costs of one evaluation of a stage.
