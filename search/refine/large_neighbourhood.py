@@ -3,12 +3,13 @@
 Freezing speeds up the search at the expense of its result: most Funcs keep a compute location that was chosen before
 any fusion, and roots are tiled before their fused producers are chosen. Refinement starts from complete states. It
 first retiles their kernels. Then a narrow beam search repeats the decisions of one neighbourhood, while all others are
-pinned. Kernels without a Func of the neighbourhood keep their cached cost.
+pinned. Kernels without a Func of the neighbourhood keep their cached cost. Neighbourhoods are searched in groups from
+one state, so that their candidates share batches; gains of different kernels are combined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
@@ -18,10 +19,17 @@ from autosched.search.beam.expand import Expander
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.beam.to_schedule import schedule_of
 from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.cache_reads import CacheReadSearch
 from autosched.search.refine.materialise import MaterialiseSearch
-from autosched.search.refine.neighbourhood import NeighbourhoodSearch, affected_kernels, neighbourhoods
+from autosched.search.refine.neighbourhood import (
+    Neighbourhood,
+    NeighbourhoodSearch,
+    affected_kernels,
+    neighbourhoods,
+    with_changes,
+)
 from autosched.search.refine.packing import PackingSearch
 from autosched.search.refine.pinned import KINDS
 from autosched.search.refine.retile import Retiler
@@ -29,6 +37,11 @@ from autosched.search.strategies.compute_root import schedule_roots
 
 MOST_STARTS = 8
 """States of the search, the best ones, that are retiled before the best is refined further."""
+
+CONCURRENT_NEIGHBOURHOODS = 4
+"""Neighbourhoods that are searched from the same state, with shared batches; later ones start from their gains."""
+LEAST_SHARE = 0.02
+"""Share of the predicted time that the kernels of a neighbourhood take at least; below, no search could gain more."""
 
 PROMISING = 1.2
 """Ratio of predicted times, of a neighbour over the current state, up to which the neighbour is retiled."""
@@ -70,17 +83,18 @@ class Refinement:
         tried: set[tuple[object, ...]] = set()
         for _ in range(self._evaluator.settings.refine if states else 0):
             before = states[0]
-            for neighbourhood in neighbourhoods(self._evaluator.bound, before):
-                if self.late():
-                    return states
-                if neighbourhood <= self.expander.enumerator.compute_locations.inlined_before:
+            waiting = self._worthwhile(before)
+            while waiting and not self.late():
+                group, waiting = waiting[:CONCURRENT_NEIGHBOURHOODS], waiting[CONCURRENT_NEIGHBOURHOODS:]
+                keys = [self._key(states[0], neighbourhood) for neighbourhood in group]
+                group = [n for n, key in zip(group, keys, strict=True) if key not in tried]
+                tried.update(keys)
+                if not group:
                     continue
-                key = self._key(states[0], neighbourhood)
-                if key not in tried:
-                    tried.add(key)
-                    other = self._best_neighbour(states[0], neighbourhood)
-                    if other is not None:
-                        states.insert(0, other)
+                improved, postponed = self._improved(states[0], group)
+                if improved is not None:
+                    states.insert(0, improved)
+                    waiting = postponed + waiting
             if states[0] is before:
                 break
         return states
@@ -143,19 +157,47 @@ class Refinement:
         costs = tuple(evaluator.verdict(p.sketch, p.params).cost for p in pieces)
         return State(tuple(pieces), costs, levels, sum(costs), 0)
 
-    def _best_neighbour(self, state: State, neighbourhood: frozenset[str]) -> State | None:
-        """Return a cheaper legal state that differs in a neighbourhood and in dependent decisions only; else None."""
-        search = NeighbourhoodSearch(self.expander, state, neighbourhood)
-        for decision in self.expander.enumerator.decisions():
-            if self.late():
-                return None
-            search.decide(decision)
-        best = search.best()
-        if best is None or best.cost > PROMISING * state.cost:
-            return None
-        best = self._retiler.retiled(best)
-        cheaper = rounded_cost(best.cost) < rounded_cost(state.cost)
-        return best if cheaper and self._is_legal(best) else None
+    def _worthwhile(self, state: State) -> list[Neighbourhood]:
+        """Return the neighbourhoods to search, those in the costliest kernels first."""
+        locations = self.expander.enumerator.compute_locations
+        least = LEAST_SHARE * state.cost
+        return [
+            neighbourhood
+            for neighbourhood in neighbourhoods(self._evaluator.bound, state)
+            if not neighbourhood <= locations.inlined_before
+            and sum(state.costs[k] for k in affected_kernels(locations, state, neighbourhood)) >= least
+        ]
+
+    def _improved(
+        self, state: State, group: Sequence[Neighbourhood]
+    ) -> tuple[State | None, list[Neighbourhood]]:  # fmt: skip
+        """Return a cheaper legal state with the gains of several neighbourhoods, and neighbourhoods to search again.
+
+        The searches share evaluation batches. Of two that decide the same Func, the cheaper one is taken; the other is
+        searched again from the new state.
+
+        Args:
+            state: A complete legal state.
+            group: The neighbourhoods.
+        """
+        searches = [NeighbourhoodSearch(self.expander, state, neighbourhood) for neighbourhood in group]
+        decisions = self.expander.enumerator.decisions()
+        found = run_batched(self._evaluator, [s.steps(decisions, self.late) for s in searches])
+        near = {k: other for k, other in enumerate(found) if other is not None and other.cost <= PROMISING * state.cost}
+        retiled = zip(near, self._retiler.all_retiled(list(near.values())), strict=True)
+        gains = [(rounded_cost(other.cost), k, other) for k, other in retiled]
+        gains = [gain for gain in gains if gain[0] < rounded_cost(state.cost)]
+        best: State | None = None
+        decided: frozenset[str] = frozenset()
+        postponed: list[Neighbourhood] = []
+        for _, k, other in sorted(gains, key=lambda gain: gain[:2]):
+            if decided & searches[k].undecided:
+                postponed.append(group[k])
+                continue
+            merged = other if best is None else with_changes(best, state, other)
+            if self._is_legal(merged):
+                best, decided = merged, decided | searches[k].undecided
+        return best, postponed
 
     def _key(self, state: State, neighbourhood: frozenset[str]) -> tuple[object, ...]:
         """Return the memo key of a neighbourhood: its Funcs and the kernels that it affects."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -12,7 +12,7 @@ from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.search.beam.expand import Expander
 from autosched.search.beam.state import Params, State
 from autosched.search.cost.protocol import rounded_cost
-from autosched.search.evaluate.batched import run_search
+from autosched.search.evaluate.batched import EvaluationCoroutine
 from autosched.search.refine.pinned import PinnedDecision, pinned_decisions, pinned_options
 from autosched.search.space.compute_locations import ComputeLocations
 from autosched.search.space.decisions import Decision
@@ -23,7 +23,11 @@ MOST_FREE = 8
 """Most Funcs of a neighbourhood."""
 
 
-def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[frozenset[str]]:
+Neighbourhood = frozenset[str]
+"""Funcs whose decisions are free."""
+
+
+def neighbourhoods(bound: BoundPipeline, state: State) -> Iterator[Neighbourhood]:
     """Yield each Func with its direct consumers and producers, those in the costliest kernels first."""
     cost = dict.fromkeys(bound.funcs, 0.0)
     for piece, seconds in zip(state.pieces, state.costs, strict=True):
@@ -57,6 +61,22 @@ def affected_kernels(compute_locations: ComputeLocations, state: State, neighbou
     sketches = [p.sketch for p in state.pieces]
     roots = {s.func for s in sketches if neighbourhood & (computed_in(s) | compute_locations.reads(s))}
     return [k for k, s in enumerate(sketches) if s.func in roots]
+
+
+def with_changes(state: State, before: State, after: State) -> State:
+    """Return a complete state with the kernels that differ between two others.
+
+    Args:
+        state: A state that has all kernels of ``before`` that ``after`` replaces.
+        before: A complete state.
+        after: A complete state that differs in some kernels.
+    """
+    gone, new = _kernels(before) - _kernels(after), _kernels(after) - _kernels(state) - _kernels(before)
+    kept = [(p, c) for p, c in zip(state.pieces, state.costs, strict=True) if (p.sketch, p.params) not in gone]
+    added = [(p, c) for p, c in zip(after.pieces, after.costs, strict=True) if (p.sketch, p.params) in new]
+    pieces, costs = zip(*kept, *added, strict=True)
+    changed = {name: level for name, level in after.levels.items() if before.levels[name] != level}
+    return State(pieces, costs, {**state.levels, **changed}, sum(costs), after.steps)
 
 
 @dataclass
@@ -102,33 +122,45 @@ class NeighbourhoodSearch:
         """Beam size."""
         return self.expander.evaluator.settings.refine_beam
 
-    def decide(self, decision: Decision) -> None:
-        """Make one decision, if it is open; decisions are made in the order of `OptionEnumerator.decisions`."""
-        if decision.func not in self.undecided:
-            return
+    def steps(self, decisions: Iterable[Decision], late: Callable[[], bool]) -> EvaluationCoroutine[State | None]:
+        """Return the cheapest complete state other than the given one; None if all were pruned, or time is over.
+
+        Args:
+            decisions: All decisions, in their order.
+            late: Returns whether the time budget has ended.
+        """
+        for decision in decisions:
+            if decision.func in self.undecided:
+                if late():
+                    return None
+                yield from self._decide(decision)
+        return next(iter((yield from self._cheapest(1))), None)
+
+    def _decide(self, decision: Decision) -> EvaluationCoroutine[None]:
         pinned = self._pinned[decision.func]
         beam = self._beam if self._unchanged is None else [*self._beam, self._unchanged]
         if self._unchanged is not None:
-            self._unchanged = next(iter(self._with_pinned([self._unchanged], decision, pinned)), None)
+            self._unchanged = next(iter((yield from self._with_pinned([self._unchanged], decision, pinned))), None)
         if decision.func in self.neighbourhood:
-            unchanged = _kernels(self._unchanged)
-            children = self._children(self._costed(beam), decision, {})
+            unchanged = None if self._unchanged is None else _kernels(self._unchanged)
+            costed = yield from self._costed(beam)
+            children = yield from self._children(costed, decision, {})
             self._beam = [s for s in children if _kernels(s) != unchanged]
         else:
-            self._beam = self._with_pinned(self._beam, decision, pinned)
+            self._beam = yield from self._with_pinned(self._beam, decision, pinned)
         if len(self._beam) > self.size:
-            self._beam = self._cheapest(self.size)
+            self._beam = yield from self._cheapest(self.size)
 
-    def best(self) -> State | None:
-        """Return the cheapest complete state other than the given one; None if all were pruned."""
-        return next(iter(self._cheapest(1)), None)
-
-    def _children(self, states: list[State], decision: Decision, pinned: Mapping[str, PinnedDecision]) -> list[State]:
+    def _children(
+        self, states: list[State], decision: Decision, pinned: Mapping[str, PinnedDecision]
+    ) -> EvaluationCoroutine[list[State]]:
         offers = self.expander.offers(states, decision, pinned)
-        children = self.expander.children(offers, decision, depth=EVERY_LAYER, size=self.size)
-        return [child.make() for child in run_search(self.expander.evaluator, children)]
+        children = yield from self.expander.children(offers, decision, depth=EVERY_LAYER, size=self.size)
+        return [child.make() for child in children]
 
-    def _with_pinned(self, states: list[State], decision: Decision, pinned: PinnedDecision) -> list[State]:
+    def _with_pinned(
+        self, states: list[State], decision: Decision, pinned: PinnedDecision
+    ) -> EvaluationCoroutine[list[State]]:
         """Return the states after a pinned decision, or after the options nearest to it."""
         enumerator = self.expander.enumerator
         enumerator.prefetch(states, decision)
@@ -138,16 +170,18 @@ class NeighbourhoodSearch:
             if len(options) == 1:
                 decided.append(enumerator.apply_option(state, decision, options[0], costed=False))
             elif options:
-                decided += self._children(self._costed([state]), decision, {decision.func: pinned})
+                costed = yield from self._costed([state])
+                decided += yield from self._children(costed, decision, {decision.func: pinned})
             elif decision.group is not None:
                 decided.append(replace(state, steps=state.steps + 1, parent=state))
         return decided
 
-    def _costed(self, states: list[State]) -> list[State]:
+    def _costed(self, states: list[State]) -> EvaluationCoroutine[list[State]]:
         """Return states with all kernels costed; states with a pruned kernel are dropped."""
         evaluator = self.expander.evaluator
-        fresh = ((p.sketch, p.params) for s in states if math.isnan(s.cost) for p in s.pieces)
-        evaluator.evaluate(fresh, prune=True)
+        uncosted = [(p.sketch, p.params) for s in states if math.isnan(s.cost) for p in s.pieces]
+        if uncosted:
+            yield uncosted
         costed: list[State] = []
         for state in states:
             if math.isnan(state.cost):
@@ -159,10 +193,10 @@ class NeighbourhoodSearch:
             costed.append(state)
         return costed
 
-    def _cheapest(self, count: int) -> list[State]:
+    def _cheapest(self, count: int) -> EvaluationCoroutine[list[State]]:
         """Return the cheapest states of the beam that pass the expensive checks."""
         chosen: list[State] = []
-        for state in sorted(self._costed(self._beam), key=lambda s: rounded_cost(s.cost)):
+        for state in sorted((yield from self._costed(self._beam)), key=lambda s: rounded_cost(s.cost)):
             fresh = ((p.sketch, p.params) for p in state.pieces if p.tiled)
             if all(f in self._accepted or self.expander.evaluator.passes_exact_checks(*f) for f in fresh):
                 chosen.append(state)
@@ -171,5 +205,5 @@ class NeighbourhoodSearch:
         return chosen
 
 
-def _kernels(state: State | None) -> frozenset[tuple[KernelSketch, Params]] | None:
-    return None if state is None else frozenset((p.sketch, p.params) for p in state.pieces)
+def _kernels(state: State) -> frozenset[tuple[KernelSketch, Params]]:
+    return frozenset((p.sketch, p.params) for p in state.pieces)

@@ -22,9 +22,10 @@ from autosched.search.beam.state import State
 from autosched.search.beam.to_schedule import legal_schedules, schedule_of
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.batched import run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.large_neighbourhood import Refinement
-from autosched.search.refine.neighbourhood import NeighbourhoodSearch, affected_kernels, neighbourhoods
+from autosched.search.refine.neighbourhood import NeighbourhoodSearch, affected_kernels, neighbourhoods, with_changes
 from autosched.search.refine.pinned import pinned_decisions, pinned_options
 from autosched.search.refine.retile import Retiler
 from autosched.search.refine.tile_alignment import with_alignment
@@ -182,15 +183,35 @@ def test_neighbourhood_search_keeps_unaffected_kernels() -> None:
         open_ = affected_kernels(expander.enumerator.compute_locations, state, window)
         others = {(p.sketch, p.params) for k, p in enumerate(state.pieces) if k not in open_}
         search = NeighbourhoodSearch(expander, state, window)
-        for decision in expander.enumerator.decisions():
-            search.decide(decision)
-        best = search.best()
+        best = run_search(expander.evaluator, search.steps(expander.enumerator.decisions(), lambda: False))
         if best is not None:
             assert others <= kernels_of(best)
             assert set(best.levels) == set(state.levels)
             assert not math.isnan(best.cost)
             fixed = state.levels.keys() - search.undecided
             assert all(best.levels[n] == state.levels[n] for n in fixed)
+
+
+def test_gains_of_different_kernels_are_combined() -> None:
+    expander, found = searched(bound_app("bilateral_grid"))
+    evaluator, decisions = expander.evaluator, expander.enumerator.decisions()
+    pairs = 0
+    for state in found[:6]:
+        searches = [NeighbourhoodSearch(expander, state, n) for n in neighbourhoods(evaluator.bound, state)]
+        others = [(s, run_search(evaluator, s.steps(decisions, lambda: False))) for s in searches]
+        for (a, first), (b, second) in itertools.combinations(others, 2):
+            if first is None or second is None or a.undecided & b.undecided:
+                continue
+            both = with_changes(first, state, second)
+            pairs += 1
+            assert kernels_of(both) ^ kernels_of(state) == (kernels_of(first) ^ kernels_of(state)) | (
+                kernels_of(second) ^ kernels_of(state)
+            )
+            assert both.cost == pytest.approx(first.cost + second.cost - state.cost)
+            assert not violations(evaluator.bound, schedule_of(evaluator, both), H200)
+            assert set(both.levels) == set(state.levels)
+            assert with_changes(both, state, first).pieces == both.pieces
+    assert pairs
 
 
 def test_each_func_has_one_neighbourhood_with_its_neighbours() -> None:
