@@ -40,6 +40,7 @@ class SearchSettings:
             both at once.
         refine: Most rounds of large-neighbourhood search around the best states
             (`autosched.search.refine.large_neighbourhood`); 0 for none.
+        refine_patience: Groups of neighbourhoods without a gain after which a round ends; 0 for no such end.
         refine_beam: States expanded at each decision of large-neighbourhood search.
         cache_read_tolerance: Limit for cache reads in shared memory, as a ratio of predicted times with and without
             them (`autosched.search.refine.cache_reads`, GPU only); 0 for no cache reads. Above a ratio of 1, a cache
@@ -104,6 +105,7 @@ class SearchSettings:
     freeze: bool = True
     phases: int = 2
     refine: int = 1
+    refine_patience: int = 0
     refine_beam: int = 4
     cache_read_tolerance: float = 1.06
     materialise: bool = True
@@ -142,9 +144,10 @@ class SearchSettings:
             raise InputError(f"beam_size is {self.beam_size} and passes {self.passes}: give at least 1 of each")
         if self.phases not in (1, 2):
             raise InputError(f"phases is {self.phases}: choose 1 or 2")
-        if self.refine < 0 or self.refine_beam < 1:
+        if self.refine < 0 or self.refine_patience < 0 or self.refine_beam < 1:
             raise InputError(
-                f"refine is {self.refine} and refine_beam {self.refine_beam}: give at least 0 rounds and 1 state"
+                f"refine is {self.refine}, refine_patience {self.refine_patience} and refine_beam {self.refine_beam}: "
+                "give at least 0 rounds, 0 groups and 1 state"
             )
         if self.atomics not in get_args(Atomics):
             raise InputError(f"atomics is {self.atomics!r}: choose {', '.join(get_args(Atomics))}")

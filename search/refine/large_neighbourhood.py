@@ -81,10 +81,11 @@ class Refinement:
         """
         states = self._starts(complete)
         tried: set[tuple[object, ...]] = set()
+        patience = self._evaluator.settings.refine_patience
         for _ in range(self._evaluator.settings.refine if states else 0):
             before = states[0]
-            waiting = self._worthwhile(before)
-            while waiting and not self.late():
+            waiting, futile = self._worthwhile(before), 0
+            while waiting and not (patience and futile >= patience) and not self.late():
                 group, waiting = waiting[:CONCURRENT_NEIGHBOURHOODS], waiting[CONCURRENT_NEIGHBOURHOODS:]
                 keys = [self._key(states[0], neighbourhood) for neighbourhood in group]
                 group = [n for n, key in zip(group, keys, strict=True) if key not in tried]
@@ -92,7 +93,9 @@ class Refinement:
                 if not group:
                     continue
                 improved, postponed = self._improved(states[0], group)
+                futile += 1
                 if improved is not None:
+                    futile = 0
                     states.insert(0, improved)
                     waiting = postponed + waiting
             if states[0] is before:

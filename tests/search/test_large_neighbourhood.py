@@ -24,6 +24,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.batched import run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine import large_neighbourhood
 from autosched.search.refine.large_neighbourhood import Refinement
 from autosched.search.refine.neighbourhood import NeighbourhoodSearch, affected_kernels, neighbourhoods, with_changes
 from autosched.search.refine.pinned import pinned_decisions, pinned_options
@@ -212,6 +213,19 @@ def test_gains_of_different_kernels_are_combined() -> None:
             assert set(both.levels) == set(state.levels)
             assert with_changes(both, state, first).pieces == both.pieces
     assert pairs
+
+
+def test_patience_ends_a_round_without_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_neighbourhood, "CONCURRENT_NEIGHBOURHOODS", 1)
+    bound = bound_app("harris")
+    kernels, costs = [], []
+    for patience in (1, 0):
+        settings = dataclasses.replace(PLAIN, refine=1, refine_patience=patience)
+        expander, found = searched(bound, settings)
+        kernels.append(expander.evaluator.counts.kernels)
+        costs.append(found[0].cost)
+    assert kernels[0] < kernels[1]
+    assert costs[0] >= costs[1]
 
 
 def test_each_func_has_one_neighbourhood_with_its_neighbours() -> None:
