@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from autosched.search.strategies.protocol import Strategy
     from autosched.search.tune.autotune.report import TuneReport
     from autosched.search.tune.cost_models import Choice
+    from autosched.search.tune.effort import Effort
     from autosched.search.tune.greedy_samples import Progress
 
 __all__ = ["ScheduledPipeline", "autotune", "load_schedule", "schedule"]
@@ -35,7 +36,8 @@ def schedule(
     *,
     inputs: Mapping[str, Any] | None = None,
     strategy: str | Strategy | None = None,
-    samples: int = SAMPLES,
+    effort: Effort = "default",
+    samples: int | None = None,
     top_k: int = 1,
     cost: Choice = None,
     measure: str = "device",
@@ -46,8 +48,8 @@ def schedule(
 ) -> ScheduledPipeline:
     """Find a schedule for a pipeline; needs no GPU unless schedules are measured on one.
 
-    By default a beam search and several greedy searches draw schedules, and the cost model ranks them. The best one
-    whose kernels do not spill registers is returned.
+    By default a beam search finds schedules, and the cost model ranks them. The best one whose kernels do not spill
+    registers is returned. A thorough search adds greedy searches.
 
     Args:
         pipeline: The pipeline.
@@ -58,7 +60,9 @@ def schedule(
         inputs: Arrays with the shapes of the inputs, instead of ``shapes``.
         strategy: A single search strategy: ``roots`` (without a search, every stage in a kernel of its own unless it
             is cheap to inline), ``beam``, ``sioutas``, ``forma``, or a `Strategy`.
-        samples: Number of searches without a strategy: one beam search, and greedy ones.
+        effort: Effort of the search without a strategy: ``fast``, ``default`` or ``thorough``; see `EFFORTS` of
+            `autosched.search.tune.effort`.
+        samples: Number of searches without a strategy: beam searches, and greedy ones. When left out, by ``effort``.
         top_k: Above 1, this many of the schedules with the best predictions are compiled, checked against the
             baseline's result and timed, and the fastest is returned.
         cost: Cost model: ``learned``, ``analytical``, a file of weights, or a model. When left out, the learned one
@@ -74,12 +78,13 @@ def schedule(
         The pipeline with its schedule.
 
     Raises:
-        InputError: For invalid shapes, parameters, target, strategy or model, or a device that this machine lacks.
+        InputError: For invalid shapes, parameters, target, strategy, effort or model, or a device that this machine
+            lacks.
         MeasureError: If no schedule could be measured.
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse)
+    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     if request.is_baseline:  # importing the search takes longer than making the baseline

@@ -37,7 +37,7 @@ def test_one_shot(tmp_path: Path) -> None:
     assert "labels measured:NVIDIA H200" in found["origin"]["model"]
     assert (tmp_path / "s.json").exists()
     printed = run(*arguments).stdout
-    assert "one-shot of 3, predicted" in printed
+    assert "one-shot of 3, default effort, predicted" in printed
     assert "taken from the cache" in printed
 
 

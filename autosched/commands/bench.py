@@ -25,6 +25,7 @@ from autosched.errors import InputError
 from autosched.reference import interpret
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.search.tune.effort import Effort
 
 REFERENCES = ("numpy", "interpreter")
 
@@ -72,6 +73,7 @@ def bench(
     backend: Backend | None,
     schedule_file: Path | None,
     strategy: str | None,
+    effort: Effort | None,
     against: str | None,
     as_json: bool,
 ) -> None:
@@ -80,7 +82,7 @@ def bench(
     The exit code is 1 if the results do not agree.
     """
     problem, arrays = input_arrays(app, inputs, sizes, params, seed)
-    scheduled = scheduled_for(problem, backend, schedule_file, strategy)
+    scheduled = scheduled_for(problem, backend, schedule_file, strategy, effort)
     kernel = scheduled.compile(backend)
     name, reference = _reference(problem, arrays, against)
     result = _measure(problem, kernel, arrays, name, reference)

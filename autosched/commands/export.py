@@ -8,11 +8,12 @@ import click
 
 from autosched.api import load_schedule
 from autosched.api import schedule as find_schedule
-from autosched.commands.options import PATH, SECONDS, Pairs, json_option, problem_options
+from autosched.commands.options import PATH, SECONDS, Pairs, effort_option, json_option, problem_options
 from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.show import print_json
 from autosched.errors import InputError
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.tune.effort import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
 
 
@@ -26,6 +27,7 @@ from autosched.search.tune.request import STRATEGY_NAMES
     "--schedule", "schedule_file", type=PATH, metavar="FILE.json", help="Schedule to use instead of finding one."
 )
 @click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only.")
+@effort_option
 @click.option("--seconds", type=SECONDS, help="Time budget of the search.")
 @click.option("--name", metavar="NAME", help="Name of the function and its files; by default the pipeline's.")
 @click.option("--fast-math", is_flag=True, help="Build CUDA with approximate arithmetic.")
@@ -41,6 +43,7 @@ def export(
     target: str,
     schedule_file: Path | None,
     strategy: str | None,
+    effort: Effort,
     seconds: float | None,
     name: str | None,
     fast_math: bool,
@@ -49,7 +52,7 @@ def export(
 ) -> None:
     """Write APP as source code that needs neither Python nor autosched."""
     problem, _ = configure(app, inputs, sizes, params)
-    scheduled = _scheduled(problem, target, schedule_file, strategy, seed, seconds)
+    scheduled = _scheduled(problem, target, schedule_file, strategy, effort, seed, seconds)
     exported = scheduled.export(out, name=name, fast_math=fast_math, any_alignment=any_alignment)
     if as_json:
         print_json(
@@ -75,13 +78,15 @@ def _scheduled(
     target: str,
     schedule_file: Path | None,
     strategy: str | None,
+    effort: Effort,
     seed: int,
     seconds: float | None,
 ) -> ScheduledPipeline:
     if schedule_file is not None:
-        if strategy is not None or seconds is not None:
-            raise InputError("--schedule is exported without a search: leave out --strategy and --seconds")
+        if strategy is not None or seconds is not None or effort != "default":
+            raise InputError("--schedule is exported without a search: leave out --strategy, --effort and --seconds")
         return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
     return find_schedule(
-        problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, seed=seed, seconds=seconds
-    )
+        problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, effort=effort, seed=seed,
+        seconds=seconds,
+    )  # fmt: skip

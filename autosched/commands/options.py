@@ -14,6 +14,7 @@ from autosched.apps.app import Setting
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.runtime.backends.executable import BACKENDS
+from autosched.search.tune.effort import EFFORT_NAMES
 from autosched.search.tune.request import ONE_SHOT, STRATEGY_NAMES
 from autosched.settings import whole_number
 
@@ -120,6 +121,7 @@ _EXECUTION_OPTIONS = (
         type=click.Choice([ONE_SHOT, *STRATEGY_NAMES]),
         help="How to find a schedule; by default a tuned one if there is one, else the baseline, `roots`.",
     ),
+    click.option("--effort", type=click.Choice(EFFORT_NAMES), help=f"Effort of `--strategy {ONE_SHOT}`."),
 )
 
 _SEARCH_OPTIONS = (
@@ -130,6 +132,14 @@ _SEARCH_OPTIONS = (
         help="Cost model: `learned`, `analytical` or a file of weights; by default the learned one where there is one.",
     ),
     click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device."),
+)
+
+effort_option = click.option(
+    "--effort",
+    type=click.Choice(EFFORT_NAMES),
+    default="default",
+    show_default=True,
+    help="How long the search may take: `thorough` searches wider and adds greedy searches, `fast` is greedy alone.",
 )
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to stdout.")

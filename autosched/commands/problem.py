@@ -20,6 +20,7 @@ from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.buffers import as_host_array
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.tune.effort import Effort
 from autosched.search.tune.provenance import TUNED
 from autosched.search.tune.request import ONE_SHOT
 from autosched.search.tune.schedule_cache import find_tuned
@@ -98,21 +99,29 @@ def _check_memory(problem: CommandProblem) -> None:
 
 
 def scheduled_for(
-    problem: CommandProblem, backend: Backend | None, schedule_file: Path | None, strategy: str | None = None
+    problem: CommandProblem,
+    backend: Backend | None,
+    schedule_file: Path | None,
+    strategy: str | None = None,
+    effort: Effort | None = None,
 ) -> ScheduledPipeline:
     """Return the problem with a schedule for its backend, from a file or from a search.
 
-    Without a strategy it is the tuned schedule of the target if there is one, else the baseline.
+    Without a strategy it is the tuned schedule of the target if there is one, else the baseline. ``effort`` is that of
+    the one-shot search.
 
     The C backend and the interpreter accept schedules for a GPU as well as those for the CPU.
 
     Raises:
         ScheduleError: If the file holds no legal schedule for the backend.
-        InputError: If the file cannot be read, there is no GPU for the backend, or both file and strategy are given.
+        InputError: If the file cannot be read, there is no GPU for the backend, both file and strategy are given, or
+            an effort without a one-shot search.
     """
+    if effort is not None and strategy != ONE_SHOT:
+        raise InputError(f"--effort {effort} has no search to apply to: add --strategy {ONE_SHOT}, or leave it out")
     targets = _targets(backend)
     if schedule_file is None:
-        return _found(problem, targets[0], strategy)
+        return _found(problem, targets[0], strategy, effort or "default")
     if strategy is not None:
         raise InputError("--schedule is used without a search: leave out --strategy")
     for target in targets[:-1]:
@@ -123,10 +132,10 @@ def scheduled_for(
     return load_schedule(schedule_file, problem.pipeline, problem.shapes, targets[-1], problem.params)
 
 
-def _found(problem: CommandProblem, target: Target, strategy: str | None) -> ScheduledPipeline:
+def _found(problem: CommandProblem, target: Target, strategy: str | None, effort: Effort) -> ScheduledPipeline:
     given = problem.pipeline, problem.shapes, target, problem.params
     if strategy is not None:
-        return schedule(*given, strategy=None if strategy == ONE_SHOT else strategy)
+        return schedule(*given, strategy=None if strategy == ONE_SHOT else strategy, effort=effort)
     baseline = schedule(*given, strategy="roots")
     tuned = find_tuned(baseline.bound, target)
     return (

@@ -16,6 +16,7 @@ from autosched.commands.problem import CommandProblem, input_arrays, origin_text
 from autosched.commands.show import format_time, print_json, shape_text
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.search.tune.effort import Effort
 
 
 @click.command(short_help="Compute an app's outputs.")
@@ -32,6 +33,7 @@ def run(
     backend: Backend | None,
     schedule_file: Path | None,
     strategy: str | None,
+    effort: Effort | None,
     output: Path | None,
     as_json: bool,
 ) -> None:
@@ -39,7 +41,7 @@ def run(
     problem, arrays = input_arrays(app, inputs, sizes, params, seed)
     with nullcontext(None) if output is None else replacing(output) as file:
         started = time.perf_counter()
-        scheduled = scheduled_for(problem, backend, schedule_file, strategy)
+        scheduled = scheduled_for(problem, backend, schedule_file, strategy, effort)
         scheduled_at = time.perf_counter()
         kernel = scheduled.compile(backend)
         compiled_at = time.perf_counter()

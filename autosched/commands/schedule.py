@@ -11,7 +11,7 @@ import click
 from autosched.api import schedule as find_schedule
 from autosched.commands.explain import as_dict, print_explanation
 from autosched.commands.files import check_writable
-from autosched.commands.options import MOST, PATH, Pairs, json_option, problem_options, search_options
+from autosched.commands.options import MOST, PATH, Pairs, effort_option, json_option, problem_options, search_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import searching
 from autosched.commands.show import format_time, print_json
@@ -19,7 +19,7 @@ from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.settings import SAMPLES
+from autosched.search.tune.effort import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
 
 MODES = ("one-shot", "top5")
@@ -38,12 +38,11 @@ TOP_K = 5
     show_default=True,
     help="one-shot: the best by the cost model; top5: the best five are compiled and timed.",
 )
+@effort_option
 @click.option(
     "--samples",
     type=click.IntRange(1, MOST),
-    default=SAMPLES,
-    show_default=True,
-    help="Searches that draw schedules: a beam search and greedy ones.",
+    help="Searches that draw schedules: beam searches and greedy ones; by default as the effort has it.",
 )
 @click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only, without samples.")
 @search_options
@@ -60,7 +59,8 @@ def schedule(
     seed: int,
     target: str,
     mode: str,
-    samples: int,
+    effort: Effort,
+    samples: int | None,
     strategy: str | None,
     seconds: float | None,
     cost: str | None,
@@ -82,6 +82,7 @@ def schedule(
             target,
             problem.params,
             strategy=strategy,
+            effort=effort,
             samples=samples,
             top_k=TOP_K if mode == "top5" else 1,
             cost=cost,
@@ -98,7 +99,7 @@ def schedule(
         scheduled.save(out)
     kernels = launch_info(scheduled.program)
     if as_json:
-        how = {"mode": mode, "strategy": strategy, "samples": samples, "seed": seed}
+        how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
         print_json(_as_dict(app, scheduled, kernels, taken, how, out))
         return
     click.echo(scheduled.text())

@@ -18,6 +18,7 @@ def how_text(scheduled: ScheduledPipeline) -> str:
     if origin is None:
         return "from a file"
     parts = [origin.strategy + (f" of {origin.samples}" if origin.samples > 1 else "")]
+    parts += [f"{origin.effort} effort"] if origin.effort else []
     if origin.predicted_s is not None:
         by = f" by the {origin.model}" if origin.model else ""
         parts.append(f"predicted {format_time(origin.predicted_s)}{by}")

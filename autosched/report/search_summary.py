@@ -15,7 +15,10 @@ def how_found(scheduled: Scheduled) -> str:
     parts = []
     if origin is not None:
         samples = f" of {origin.samples} samples" if origin.samples > 1 else ""
-        parts.append(f"{origin.how}, {origin.strategy}{samples}, seed {origin.seed}, in {shown_time(origin.took_s)}")
+        effort = f", {origin.effort} effort" if origin.effort else ""
+        parts.append(
+            f"{origin.how}, {origin.strategy}{samples}{effort}, seed {origin.seed}, in {shown_time(origin.took_s)}"
+        )
         if origin.reused:
             parts.append("taken from the cache of schedules")
     elif result is not None:

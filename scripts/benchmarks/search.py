@@ -3,6 +3,7 @@
     python scripts/bench_search.py [--apps harris,stencil_chain] [--peers DIR --halide-python PYTHON] [--json FILE]
     python scripts/bench_search.py --growth [--json FILE]
     python scripts/bench_search.py --ablation --apps harris,unsharp [--json FILE]
+    python scripts/bench_search.py --efforts --apps harris,unsharp [--json FILE]
 
 ``sampling`` is the beam search of the paper: hierarchical sampling and freezing, 32 states and 5 passes.
 ``exhaustive`` is ``sampling`` without either. ``choices`` adds the rest of our schedule space (rfactor, mainloops, warp
@@ -10,7 +11,8 @@ reductions, sliding windows). ``refined``, our default, adds refinement to ``cho
 settings of its autotuning script, and its defaults for ``exhaustive``; ``default`` is ``refined`` against Halide's
 defaults. DIR has the programs that build Halide's pipelines (`build_halide_peers.py` and `halide_apps.py`), and PYTHON
 is an interpreter with the package ``halide``. Every search runs in its own process, ours and Halide's alternating.
-Times are of the search alone, in wall-clock and processor seconds.
+Times are of the search alone, in wall-clock and processor seconds. ``--efforts`` compares the one-shot searches of the
+efforts of `autosched.schedule` in one process, without compiling for spills.
 """
 
 from __future__ import annotations
@@ -32,12 +34,17 @@ from autosched.apps import get_app, load_apps
 from autosched.search.results import SearchResult
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.protocol import Beam, Strategy
-from autosched.target import get_target
+from autosched.search.tune.cost_models import cost_model
+from autosched.search.tune.effort import EFFORT_NAMES, Effort, effort_level
+from autosched.search.tune.greedy_samples import STOP_RATIO, draw_samples, samplers_of
+from autosched.target import Target, get_target
 
 ENTRY = str(Path(__file__).parents[1] / "bench_search.py")
 """The script of this module, entry point of the child processes."""
 
 TARGET = "h200"
+TARGETS = ("h200", "cpu")
+"""Targets of `efforts`."""
 SETTINGS = {
     "sampling": PAPER,
     "choices": SearchSettings(refine=0),
@@ -209,6 +216,39 @@ def ablation(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+def efforts(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Search with every effort for both targets; print seconds, and ratios to the default effort."""
+    rows = []
+    print(f"{'app':20}{'target':8}{'effort':10}{'CPU s':>8}{'elapsed':>9}{'ratio':>7}{'predicted us':>14}{'ratio':>7}")
+    for name in options.apps.split(","):
+        for target in TARGETS:
+            results = {effort: _with_effort(name, get_target(target), effort) for effort in EFFORT_NAMES}
+            base = results["default"]
+            for effort, result in results.items():
+                rows.append({"app": name, "target": target, "effort": effort, "ours": result})
+                print(
+                    f"{name:20}{target:8}{effort:10}{result['cpu_seconds']:8.2f}{result['seconds']:9.2f}"
+                    f"{result['cpu_seconds'] / base['cpu_seconds']:7.2f}{result['predicted_us']:14.1f}"
+                    f"{result['predicted_us'] / base['predicted_us']:7.2f}",
+                    flush=True,
+                )
+    return rows
+
+
+def _with_effort(name: str, target: Target, effort: Effort) -> dict[str, float]:
+    app = get_app(name)
+    pipeline, params = app.configure({})
+    bound, level, model = bind(pipeline, app.shapes(), params), effort_level(effort), cost_model(None, target)
+    started, cpu = time.perf_counter(), time.process_time()
+    samplers = samplers_of(bound, target, model, level.settings)
+    result = draw_samples(samplers, samples=level.samples, promising=STOP_RATIO)
+    return {
+        "seconds": time.perf_counter() - started,
+        "cpu_seconds": time.process_time() - cpu,
+        "predicted_us": result.ranked[0].seconds * 1e6,
+    }
+
+
 def main() -> int:
     """Run the comparison of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -218,6 +258,7 @@ def main() -> int:
     parser.add_argument("--halide-python", default=sys.executable, help="interpreter that has the package halide")
     parser.add_argument("--growth", action="store_true", help="time against the number of stages instead")
     parser.add_argument("--ablation", action="store_true", help="parts of the method left out instead")
+    parser.add_argument("--efforts", action="store_true", help="efforts of one-shot mode instead")
     parser.add_argument("--limit", type=float, default=600, help="seconds for one search")
     parser.add_argument("--json", type=Path, help="file for all figures")
     parser.add_argument("--here", help=argparse.SUPPRESS)
@@ -226,7 +267,8 @@ def main() -> int:
         task = json.loads(options.here)
         print(json.dumps(search(task["app"], SETTINGS[task["setting"]], task["structure"])))
         return 0
-    rows = growth(options) if options.growth else ablation(options) if options.ablation else compare(options)
+    modes = ((options.growth, growth), (options.ablation, ablation), (options.efforts, efforts), (True, compare))
+    rows = next(mode for wanted, mode in modes if wanted)(options)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     return int(any("error" in r.get("ours", {}) for r in rows))

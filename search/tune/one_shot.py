@@ -19,6 +19,7 @@ from autosched.search.cost.protocol import CostModel
 from autosched.search.results import SearchResult
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
+from autosched.search.tune.effort import effort_level
 from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
@@ -88,6 +89,7 @@ def find_schedule(
         source=trials.source if trials else "",
         took_s=time.perf_counter() - started,
         note="; ".join(notes),
+        effort=request.effort if request.strategy is None else "",
     )
     if key is not None and not failed:
         keep_searched(bound, target, key, best.schedule, provenance, trials)
@@ -159,8 +161,8 @@ def _draw(
     bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None
 ) -> SearchResult:  # fmt: skip
     return draw_samples(
-        samplers_of(bound, target, model), samples=r.samples, seed=r.seed, seconds=r.seconds, promising=STOP_RATIO,
-        progress=progress,
+        samplers_of(bound, target, model, effort_level(r.effort).settings), samples=r.searches, seed=r.seed,
+        seconds=r.seconds, promising=STOP_RATIO, progress=progress,
     )  # fmt: skip
 
 
@@ -195,7 +197,8 @@ def _cache_key(request: Request, target: Target) -> dict[str, object] | None:
     if cost not in (ANALYTICAL, LEARNED) and not os.fspath(cost).endswith(SUFFIX):
         cost_model(cost, target)  # raises an error
     return {
-        "samples": request.samples,
+        "effort": request.effort,
+        "samples": request.searches,
         "top_k": request.top_k,
         "measure": request.measure if request.top_k > 1 else "",
         "seed": request.seed,

@@ -26,6 +26,7 @@ class Provenance:
         took_s: Seconds of the search.
         note: Note for users, or empty.
         reused: Whether the schedule comes from the user's cache.
+        effort: Effort of the search; empty for a strategy of the caller's choice, and for tuning.
     """
 
     how: str = SEARCHED
@@ -39,6 +40,7 @@ class Provenance:
     took_s: float = 0.0
     note: str = ""
     reused: bool = False
+    effort: str = ""
 
     def __repr__(self) -> str:
         by = f" by {self.model}" if self.model else ""
@@ -47,8 +49,10 @@ class Provenance:
         reused = ", from the schedule cache" if self.reused else ""
         note = f"; {self.note}" if self.note else ""
         strategy = f" by {self.strategy}" if self.strategy else ""
+        effort = f"{self.effort} effort, " if self.effort else ""
+        samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         return (
-            f"<Provenance: {', '.join([self.how + strategy, *times])}; {self.samples} samples, seed {self.seed}, "
+            f"<Provenance: {', '.join([self.how + strategy, *times])}; {effort}{samples}, seed {self.seed}, "
             f"in {format_time(self.took_s)}{reused}{note}>"
         )
 

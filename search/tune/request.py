@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
-from autosched.search.settings import SAMPLES
 from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
+from autosched.search.tune.effort import Effort, effort_level, samples_of
 from autosched.search.tune.provenance import Provenance
 
 if TYPE_CHECKING:
@@ -28,31 +28,40 @@ class Request:
 
     Attributes:
         strategy: A strategy or its name; None for samples that the model ranks.
-        samples: Searches without a strategy, at most: a beam search and greedy ones.
+        samples: Searches without a strategy, at most: a beam search and greedy ones; None for the effort's number.
         top_k: Above 1, this many of the best are measured and the fastest is chosen.
         cost: The cost model, as `cost_model` takes it.
         measure: Backend of the measurements: ``device`` or ``simulated``.
         seed: Source of randomness.
         seconds: Time budget of the search.
         reuse: Whether the user's schedule cache is read and written.
+        effort: Effort of the search without a strategy.
     """
 
     strategy: str | Strategy | None = None
-    samples: int = SAMPLES
+    samples: int | None = None
     top_k: int = 1
     cost: Choice = None
     measure: str = "device"
     seed: int = 0
     seconds: float | None = None
     reuse: bool = True
+    effort: Effort = "default"
 
     def __post_init__(self) -> None:
         if isinstance(self.strategy, str) and self.strategy not in STRATEGY_NAMES:
             raise InputError(f"unknown strategy {self.strategy!r}; there is {', '.join(STRATEGY_NAMES)}")
         check_whole("top_k", self.top_k, 1)
-        check_whole("samples", self.samples, 1)
+        effort_level(self.effort)
+        if self.samples is not None:
+            check_whole("samples", self.samples, 1)
         check_whole("seed", self.seed, 0, LARGEST_SEED)
         check_seconds(self.seconds)
+
+    @property
+    def searches(self) -> int:
+        """Most searches without a strategy."""
+        return samples_of(self.effort, self.samples, self.top_k)
 
     @property
     def is_baseline(self) -> bool:

@@ -1,0 +1,66 @@
+"""Effort of the one-shot search: how long it may take, as one word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from autosched.errors import InputError
+from autosched.search.settings import COMPILED, SAMPLES, SearchSettings
+
+Effort = Literal["fast", "default", "thorough"]
+EFFORT_NAMES: tuple[Effort, ...] = get_args(Effort)
+
+
+@dataclass(frozen=True, slots=True)
+class EffortLevel:
+    """Settings of an effort.
+
+    Attributes:
+        settings: Settings of the beam search, of the rewrites and of the refinements.
+        samples: Number of searches for a schedule that is not measured: beam searches, and greedy ones.
+        samples_to_measure: Number of searches where the best few schedules are measured, and should differ.
+    """
+
+    settings: SearchSettings
+    samples: int
+    samples_to_measure: int
+
+
+EFFORTS: dict[Effort, EffortLevel] = {
+    "fast": EffortLevel(
+        replace(COMPILED, beam_size=1, passes=1, freeze=False, refine=0), samples=1, samples_to_measure=20
+    ),
+    "default": EffortLevel(replace(COMPILED, beam_size=4, passes=2), samples=1, samples_to_measure=SAMPLES),
+    "thorough": EffortLevel(COMPILED, samples=SAMPLES, samples_to_measure=SAMPLES),
+}
+"""The efforts, the least first. Greedy samples serve diversity: they seldom beat the beam search's best prediction."""
+
+
+def effort_level(effort: str) -> EffortLevel:
+    """Return the settings of an effort.
+
+    Raises:
+        InputError: If there is no such effort.
+    """
+    for name, level in EFFORTS.items():
+        if name == effort:
+            return level
+    raise InputError(f"effort is {effort!r}: choose {', '.join(EFFORT_NAMES)}")
+
+
+def samples_of(effort: str, samples: int | None, top_k: int) -> int:
+    """Return the number of searches: the given one, else the effort's.
+
+    Args:
+        effort: Name of the effort.
+        samples: Number of searches; None for the effort's.
+        top_k: Number of schedules to measure, or 1.
+
+    Raises:
+        InputError: If there is no such effort.
+    """
+    if samples is not None:
+        return samples
+    level = effort_level(effort)
+    return level.samples if top_k == 1 else level.samples_to_measure
