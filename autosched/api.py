@@ -69,7 +69,9 @@ def schedule(
             if the package has weights for the target.
         measure: Measurement backend: ``device`` (this machine's, which must be the target) or ``simulated``.
         seed: Random seed; the same seed finds the same schedule.
-        seconds: Time budget of the search, after which the most promising partial schedule is completed.
+        seconds: Time budget, kept to within half a second on an idle core. At its end the most promising partial
+            schedule is completed, or else the baseline taken; registers that the compiler has not counted by then are
+            not checked. The provenance notes both. Imports of the first call and measurements come on top.
         reuse: Use the schedule cache in the user's cache directory, with tuned schedules and earlier results of the
             same search, and store new ones. Searches with a given strategy do not use it.
         progress: Called after each search with the number of finished and of all searches.

@@ -86,6 +86,13 @@ def _predicted(seconds: float) -> str:
     return "not predicted" if math.isnan(seconds) else f"predicted {format_time(seconds)}"
 
 
+def no_state_note(cut_short: bool) -> str:
+    """Return the note for users on a search without a state, whose result is the baseline."""
+    if cut_short:
+        return "the time budget ended before a schedule was complete; this is the baseline schedule"
+    return "no state of the search was legal in the end; this is the baseline schedule"
+
+
 def baseline_alone(bound: BoundPipeline, target: Target, note: str = "") -> SearchResult:
     """Return the baseline schedule as the result of a search.
 

@@ -25,6 +25,8 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 
 BLESSED_WITHIN = 1.2
 """Ratio of predicted times, of a state over the best, up to which its structure is blessed for the next pass."""
+GRACE_S = 0.2
+"""Seconds after the deadline within which the first pass may complete a state."""
 UNBLESSED_PENALTY = 10
 """Added to the cost factor of a state whose structure is not blessed."""
 
@@ -129,6 +131,9 @@ class BeamSearch:
         self.cut_short |= late
         return late
 
+    def _in_grace(self) -> bool:
+        return self.deadline is not None and time.perf_counter() <= self.deadline + GRACE_S
+
     def _one_pass(
         self, number: int, *, fusion: bool, last: bool, needed: bool = True
     ) -> EvaluationCoroutine[list[State]]:
@@ -138,8 +143,8 @@ class BeamSearch:
             number: Number of the pass, -1 for the pre-pass.
             fusion: Whether Funcs may be fused into reading kernels.
             last: Whether it is the last pass.
-            needed: Whether the pass must return a state even after the deadline. It then completes the most promising
-                state the shortest way.
+            needed: Whether the pass returns a state even after the deadline. It then completes the most promising state
+                the shortest way, within `GRACE_S`.
         """
         decisions = self.expander.enumerator.decisions()
         keep = self.settings.dropout ** (1 / max(len(decisions), 1))
@@ -147,7 +152,7 @@ class BeamSearch:
         beam = [self.expander.enumerator.start_state()]
         for decision in decisions:
             late = self.late()
-            if late and not needed:
+            if late and not (needed and self._in_grace()):
                 return []
             if late:
                 beam = beam[:1]

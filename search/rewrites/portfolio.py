@@ -23,7 +23,7 @@ from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.evaluator import KernelEvaluator, Verdicts
 from autosched.search.refine.mainloops import MainloopImprover
-from autosched.search.results import RankedSchedule, SearchResult
+from autosched.search.results import RankedSchedule, SearchResult, no_state_note
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.prefer_baseline import prefer_baseline, simplest_within
@@ -122,7 +122,7 @@ class RewriteSearch:
         note = ""
         if not ranked:
             ranked = [RankedSchedule(schedule_roots(self.bound, self.target), float("nan"))]
-            note = "no state of the search was legal in the end; this is the baseline schedule"
+            note = no_state_note(self.cut_short)
         seconds = time.perf_counter() - started
         return SearchResult(tuple(ranked), evaluator.counts, seconds, self.search.cut_short, note, evaluator)
 

@@ -20,19 +20,27 @@ class EffortLevel:
         settings: Settings of the beam search, of the rewrites and of the refinements.
         samples: Number of searches for a schedule that is not measured: beam searches, and greedy ones.
         samples_to_measure: Number of searches where the best few schedules are measured, and should differ.
+        most_source: Most characters of CUDA source compiled to replace a schedule that spills registers, for each
+            schedule returned (`autosched.search.tune.spill_filter.SpillTable`). NVRTC takes 20 to 40 us for each.
     """
 
     settings: SearchSettings
     samples: int
     samples_to_measure: int
+    most_source: int
 
 
 EFFORTS: dict[Effort, EffortLevel] = {
     "fast": EffortLevel(
-        replace(COMPILED, beam_size=1, passes=1, freeze=False, refine=0), samples=1, samples_to_measure=20
+        replace(COMPILED, beam_size=1, passes=1, freeze=False, refine=0),
+        samples=1,
+        samples_to_measure=20,
+        most_source=150_000,
     ),
-    "default": EffortLevel(replace(COMPILED, beam_size=4, passes=2), samples=1, samples_to_measure=SAMPLES),
-    "thorough": EffortLevel(COMPILED, samples=SAMPLES, samples_to_measure=SAMPLES),
+    "default": EffortLevel(
+        replace(COMPILED, beam_size=4, passes=2), samples=1, samples_to_measure=SAMPLES, most_source=300_000
+    ),
+    "thorough": EffortLevel(COMPILED, samples=SAMPLES, samples_to_measure=SAMPLES, most_source=600_000),
 }
 """The efforts, the least first. Greedy samples serve diversity: they seldom beat the beam search's best prediction."""
 

@@ -21,7 +21,7 @@ from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.gc_pause import reduced_gc
 from autosched.search.refine.mainloops import MainloopImprover
-from autosched.search.results import RankedSchedule, SearchResult, baseline_alone
+from autosched.search.results import RankedSchedule, SearchResult, baseline_alone, no_state_note
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.settings import COMPILED, GREEDY, SAMPLES, SearchSettings
 from autosched.search.space.effort import TOO_LONG, affordable, fewer_samples, is_too_long
@@ -143,7 +143,7 @@ def draw_samples(
     ranked, note = tuple(prefer_baseline(best_first, simple, len(best_first), tolerance)), ""
     if not ranked:
         ranked = (RankedSchedule(schedule_roots(first.bound, first.target), float("nan")),)
-        note = "no state of the search was legal in the end; this is the baseline schedule"
+        note = no_state_note(draw.cut_short)
     evaluator = ranked[0].evaluator or first.evaluator
     took = time.perf_counter() - started
     return SearchResult(ranked, evaluator.counts, took, draw.cut_short, note, evaluator, draw.drawn)
@@ -171,13 +171,16 @@ class _Draw:
         """Run one beam search of each sampler, within a share of the time budget."""
         samplers = self.samplers
         for number, sampler in enumerate(samplers):
-            share = BEAM_SHARE * (number + 1) / len(samplers) if self.samples > len(samplers) else 1.0
+            share = BEAM_SHARE * (number + 1) / len(samplers)
             deadline = None if seconds is None else started + share * seconds
+            if self.ranked and deadline is not None and time.perf_counter() > deadline:
+                self.cut_short = True  # even the shortest way to a schedule takes time
+                break
             best, was_cut = sampler.search(self.seed, 0, deadline=deadline)
             self.ranked += best
             self.cut_short |= was_cut
             self._report(min(number + 1, self.samples))
-        self.drawn = len(samplers)
+            self.drawn = number + 1
 
     def greedy_searches(self, deadline: float | None, stop_ratio: float) -> None:
         """Run greedy searches in groups, until all are drawn, the deadline, or a group that is too slow."""

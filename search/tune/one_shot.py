@@ -30,6 +30,9 @@ from autosched.search.tune.spill_repair import with_repaired
 from autosched.search.tune.top_k import Trials
 from autosched.target import Target
 
+SEARCH_SHARE = 0.8
+"""Share of a time budget for the search of a GPU's schedule; the rest is for the check of its registers."""
+
 _UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
 
 
@@ -65,12 +68,15 @@ def find_schedule(
         if cached is not None:
             schedule, provenance, trials = cached
             return OneShotAnswer(schedule, provenance, trials=trials)
+    # Imports and weights take a second in the first call of a process, and do not count for the time budget.
+    model = cost_model(request.cost, target) if request.strategy is None else None
     started = time.perf_counter()
-    result, failed = _search(bound, target, request, params, progress)
+    deadline = None if request.seconds is None else started + request.seconds
+    result, failed = _search(bound, target, request, params, progress, model, deadline)
     notes = [result.note] if result.note else []
     trials = None
     if request.strategy is None:
-        result, note = _prefer_without_spills(bound, target, request, result)
+        result, note = _prefer_without_spills(bound, target, request, result, deadline)
         notes += [note] if note else []
     if request.top_k > 1:
         trials = _measure(bound, target, request, result, params)
@@ -97,10 +103,10 @@ def find_schedule(
 
 
 def _prefer_without_spills(
-    bound: BoundPipeline, target: Target, request: Request, result: SearchResult
+    bound: BoundPipeline, target: Target, request: Request, result: SearchResult, deadline: float | None
 ) -> tuple[SearchResult, str]:
     """Return a search result with schedules that do not spill first, repaired if necessary, and a note for users."""
-    spills = SpillTable(bound, target)
+    spills = SpillTable(bound, target, effort_level(request.effort).most_source * request.top_k, deadline)
     ranked = with_repaired(result.ranked, spills, request.top_k)
     filtered = without_spills(ranked, spills, request.top_k)
     rest = tuple(r for r in ranked if all(r is not k for k in filtered.kept))
@@ -119,26 +125,26 @@ def _warn(text: str) -> None:
 
 def _search(
     bound: BoundPipeline, target: Target, request: Request, params: Mapping[str, Scalar] | None,
-    progress: Progress | None,
+    progress: Progress | None, model: CostModel | None, deadline: float | None,
 ) -> tuple[SearchResult, bool]:  # fmt: skip
     """Return the result, and whether the search failed and a fallback found the result."""
     r = request
     if r.strategy is None:
-        model = cost_model(r.cost, target)
+        assert model is not None
         callback = None if progress is None else _ProgressCallback(progress)
         try:
-            return _draw(bound, target, model, r, callback), False
+            return _draw(bound, target, model, r, callback, deadline), False
         except MemoryError:
             raise
         except Exception as error:
             if (callback is not None and callback.failed) or not isinstance(r.cost, str | os.PathLike | None):
                 raise  # the caller's model or callback may be the cause
-            used, result = search_fallbacks(bound, target, r.seed, r.seconds)
+            used, result = search_fallbacks(bound, target, r.seed, _left(deadline))
             warn_of_failure(error, bound, target, r.seed, params, used)
             return replace(result, note=f"the search failed with {type(error).__name__}"), True
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
     chosen = None if r.cost is None else cost_model(r.cost, target)
-    result = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=r.seconds, count=r.top_k)
+    result = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=_left(deadline), count=r.top_k)
     return (result if chosen is None else replace(result, model=chosen.name)), False
 
 
@@ -158,12 +164,21 @@ class _ProgressCallback:
 
 
 def _draw(
-    bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None
+    bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None,
+    deadline: float | None,
 ) -> SearchResult:  # fmt: skip
+    samplers = samplers_of(bound, target, model, effort_level(r.effort).settings)
+    left = _left(deadline)
+    share = SEARCH_SHARE if target.kind == "cuda" else 1.0
     return draw_samples(
-        samplers_of(bound, target, model, effort_level(r.effort).settings), samples=r.searches, seed=r.seed,
-        seconds=r.seconds, promising=STOP_RATIO, progress=progress,
+        samplers, samples=r.searches, seed=r.seed, seconds=None if left is None else share * left,
+        promising=STOP_RATIO, progress=progress,
     )  # fmt: skip
+
+
+def _left(deadline: float | None) -> float | None:
+    """Return the seconds until a deadline, None without one."""
+    return None if deadline is None else max(deadline - time.perf_counter(), 0.0)
 
 
 def _measure(

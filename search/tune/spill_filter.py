@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,8 +10,8 @@ from autosched.analysis.bound_pipeline import BoundPipeline, PipelineRewrites
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError
 from autosched.lower.program import lower
-from autosched.runtime.compile.nvrtc import check_compiler
-from autosched.runtime.compile.nvrtc_pool import compile_many
+from autosched.runtime.compile.nvrtc import Cubin, check_compiler
+from autosched.runtime.compile.nvrtc_pool import CompileBudgetError, compile_many
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.results import RankedSchedule
 from autosched.target import Target
@@ -47,29 +48,59 @@ class SpillTable:
     Args:
         bound: The pipeline.
         target: A GPU.
+        most_source: Most characters of CUDA source to compile after the first schedule, as a limit on the time that
+            gives the same schedule on every machine. The source of a kernel that spills counts twice, as it is compiled
+            twice. None for no limit.
+        deadline: Time by `time.perf_counter` at which compilations are stopped, or None.
     """
 
     bound: BoundPipeline
     target: Target
+    most_source: int | None = None
+    deadline: float | None = None
     _cache: dict[tuple[PipelineRewrites, Kernel], int] = field(init=False, default_factory=dict)
+    _compiled: int | None = field(init=False, default=None)
+    """Characters of source compiled after the first schedule; None before it."""
+    _stopped: bool = field(init=False, default=False)
+    """Whether the deadline stopped a compilation."""
 
     def of(self, schedule: Schedule) -> tuple[int, ...]:
         """Return the bytes of registers per thread that each kernel spills to local memory.
 
         Raises:
-            CompileError: If NVRTC is missing or refuses a kernel.
+            CompileError: If NVRTC is missing or refuses a kernel, or the deadline stops it.
         """
         keys = [(schedule.rewrites, k) for k in schedule.kernels]
         fresh = [k for k, key in enumerate(keys) if key not in self._cache]
         if fresh:
             lowered = lower(self.bound, schedule).kernels
             printed = [print_cuda(lowered[k]) for k in fresh]
-            compiled = compile_many([p.source for p in printed], self.target.arch, names=[p.name for p in printed])
+            left = None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
+            sources, names = [p.source for p in printed], [p.name for p in printed]
+            compiled = compile_many(sources, self.target.arch, names=names, total_s=left)
             for k, cubin in zip(fresh, compiled, strict=True):
+                self._stopped |= isinstance(cubin, CompileBudgetError)
                 if isinstance(cubin, CompileError):
                     raise cubin
                 self._cache[keys[k]] = cubin.spill_bytes
+            self._count(sources, compiled)
         return tuple(self._cache[key] for key in keys)
+
+    def is_late(self) -> bool:
+        """Return whether the deadline has passed."""
+        return self._stopped or (self.deadline is not None and time.perf_counter() >= self.deadline)
+
+    def is_exhausted(self) -> bool:
+        """Return whether no further schedule should be compiled."""
+        over = self.most_source is not None and self._compiled is not None and self._compiled >= self.most_source
+        return over or self.is_late()
+
+    def _count(self, sources: Sequence[str], compiled: Sequence[Cubin | CompileError]) -> None:
+        if self._compiled is None:
+            self._compiled = 0
+            return
+        spilled = (isinstance(cubin, Cubin) and cubin.spill_bytes > 0 for cubin in compiled)
+        self._compiled += sum(len(source) * (1 + spills) for source, spills in zip(sources, spilled, strict=True))
 
     def is_known_to_spill(self, schedule: Schedule) -> bool:
         """Return whether a compiled kernel of a schedule spills."""
@@ -79,7 +110,7 @@ class SpillTable:
 def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: int = 1) -> Filtered:
     """Return the best schedules that do not spill.
 
-    Schedules are compiled in order, until enough of them do not spill.
+    Schedules are compiled in order, until enough of them do not spill or the table's limits end it.
 
     Args:
         ranked: Schedules of one pipeline, the best first; at least one.
@@ -94,7 +125,11 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
         return Filtered(tuple(ranked[:count]))
     spilled: dict[int, int] = {}
     refused: dict[int, str] = {}
+    unchecked_from = len(ranked)
     for k, r in enumerate(ranked):
+        if table.is_exhausted() and (spilled or refused or table.is_late()):
+            unchecked_from = k
+            break
         if any(not s for s in spilled.values()) and table.is_known_to_spill(r.schedule):
             continue
         try:
@@ -103,16 +138,30 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
             if reason := compiler_problem(target):
                 unchecked = f"registers are not checked, so the schedule may spill some: {reason}"
                 return Filtered(tuple(ranked[:count]), note=unchecked, unchecked=unchecked)
+            if table.is_late():
+                unchecked_from = k
+                break
             refused[k] = str(error)
         if sum(not s for s in spilled.values()) == count:
             break
     clean = [k for k, s in spilled.items() if not s]
     spilling = {k: s for k, s in spilled.items() if s}
+    ended = "the time budget" if table.is_late() else "the limit on compiling"
+    if not spilled and not refused:
+        note = f"{ended} ended before registers were checked, so the schedule may spill some"
+        return Filtered(tuple(ranked[:count]), note=note)
     note = ""
+    if not clean and not spilled and unchecked_from < len(ranked):
+        note = (
+            f"the compiler refused {len(refused)} schedules; {ended} left the others unchecked: this one may spill some"
+        )
+        return Filtered(tuple(ranked[unchecked_from:][:count]), len(refused), refused=refused, note=note)
     if not clean and spilled:
         least = min(spilled.values())
         clean = [k for k, s in spilled.items() if s <= WITHIN * least][:count]
         note = f"all {len(spilled)} schedules spill registers, this one {spilled[clean[0]]} bytes a thread"
+        if unchecked_from < len(ranked):
+            note = f"{note}; {ended} left {len(ranked) - unchecked_from} others unchecked"
     if not clean:
         raise CompileError(f"the compiler refused all {len(refused)} schedules", log=next(iter(refused.values())))
     return Filtered(tuple(ranked[k] for k in clean), len(spilled) + len(refused), spilling, refused, note)

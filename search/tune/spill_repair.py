@@ -79,6 +79,8 @@ def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: in
     firsts = {r.schedule.rewrites: r for r in reversed(ranked)}
     result = list(ranked)
     for k, r in enumerate(ranked):
+        if table.is_exhausted():
+            break
         if k >= count and firsts[r.schedule.rewrites] is not r:
             continue
         try:
@@ -136,7 +138,14 @@ class SpillRepair:
         best: tuple[Kernel, float] | None = None
         for variant in self._variants(evaluator, kernels[k]):
             changed = replace(schedule, kernels=(*kernels[:k], variant[0], *kernels[k + 1 :]))
-            spilled = self.table.of(changed)[k]
+            if self.table.is_exhausted():
+                break
+            try:
+                spilled = self.table.of(changed)[k]
+            except CompileError:
+                if not self.table.is_late():
+                    raise
+                break
             if spilled < bytes_:
                 best, bytes_ = variant, spilled
             if not bytes_:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,6 +24,10 @@ _WORTH_A_PROCESS = 4
 """Below this many sources, starting a process costs more than it saves."""
 
 _EXIT_TIMEOUT_S = 5.0
+
+
+class CompileBudgetError(CompileError):
+    """The time limit of several sources ended before this one was compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ def compile_many(
     names: Sequence[str] | None = None,
     processes: int | None = None,
     timeout_s: float | None = None,
+    total_s: float | None = None,
 ) -> list[Cubin | CompileError]:
     """Compile sources in parallel processes; a source that fails does not stop the rest.
 
@@ -57,6 +63,8 @@ def compile_many(
         processes: Number of processes; from the settings when left out.
         timeout_s: Time limit of one source in seconds. With a limit even a single source is compiled in
             another process, since a compiler that hangs can only be killed.
+        total_s: Time limit of all sources together in seconds, with the start of processes. Sources that are not in the
+            cache by then get a `CompileBudgetError`.
 
     Returns:
         For each source, in order, its cubin or its error (rejected, crashed, timed out).
@@ -71,6 +79,7 @@ def compile_many(
         _Request(source, arch, options, name, cubin_key(source, arch, options, name))
         for source, name in zip(sources, names, strict=True)
     ]
+    end = None if total_s is None else time.monotonic() + total_s
     results: dict[str, Cubin | CompileError] = {}
     missing: dict[str, _Request] = {}
     for request in requests:
@@ -81,10 +90,10 @@ def compile_many(
             else:
                 results[request.key] = cubin
     processes = min(processes or settings().compile_jobs, len(missing))
-    if timeout_s is None and (processes < 2 or len(missing) < _WORTH_A_PROCESS):
+    if timeout_s is None and end is None and (processes < 2 or len(missing) < _WORTH_A_PROCESS):
         results |= {key: _compile_here(request) for key, request in missing.items()}
     elif missing:
-        results |= _compile_in_processes(list(missing.values()), processes, timeout_s)
+        results |= _compile_in_processes(list(missing.values()), processes, timeout_s, end)
     return [results[request.key] for request in requests]
 
 
@@ -96,7 +105,7 @@ def _compile_here(request: _Request) -> Cubin | CompileError:
 
 
 def _compile_in_processes(
-    requests: list[_Request], processes: int, timeout_s: float | None
+    requests: list[_Request], processes: int, timeout_s: float | None, end: float | None
 ) -> dict[str, Cubin | CompileError]:
     waiting: queue.SimpleQueue[_Request] = queue.SimpleQueue()
     for request in requests:
@@ -105,7 +114,7 @@ def _compile_in_processes(
     stop = threading.Event()
 
     def work() -> None:
-        with _Worker() as worker:
+        with _Worker(end) as worker:
             while not stop.is_set():
                 try:
                     request = waiting.get_nowait()
@@ -127,7 +136,8 @@ def _compile_in_processes(
 class _Worker:
     """One compiler process, started when first needed and again after a crash."""
 
-    def __init__(self) -> None:
+    def __init__(self, end: float | None = None) -> None:
+        self._end_at = end
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[bytes, bytes] | None = None
         self._ready = False
@@ -137,18 +147,26 @@ class _Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end(_EXIT_TIMEOUT_S)
+        self._end(_EXIT_TIMEOUT_S if self._end_at is None else 0)
         self._stderr.close()
 
     def compile(self, request: _Request, timeout_s: float | None) -> Cubin | CompileError:
+        if self._left() == 0:
+            return _out_of_time(request)
         connection = self._connection or self._start()
         try:
             if not self._ready:
+                if not connection.poll(self._left()):
+                    self._end(0)
+                    return _out_of_time(request)
                 connection.recv_bytes()  # the start of a process does not count for the source
                 self._ready = True
             connection.send_bytes(request.as_json())
-            if not connection.poll(timeout_s):
+            left = self._left()
+            if not connection.poll(min((t for t in (timeout_s, left) if t is not None), default=None)):
                 self._end(0)
+                if timeout_s is None or (left is not None and left < timeout_s):
+                    return _out_of_time(request)
                 return CompileError(
                     f"NVRTC did not compile {request.name}.cu for {request.arch} in {timeout_s:g} s and was stopped",
                     source=request.source,
@@ -162,6 +180,10 @@ class _Worker:
                 log=self._last_words(),
             )
         return _result(request, answer)
+
+    def _left(self) -> float | None:
+        """Return the seconds left for all sources, None without a limit."""
+        return None if self._end_at is None else max(self._end_at - time.monotonic(), 0.0)
 
     def _start(self) -> Connection[bytes, bytes]:
         self._stderr.seek(0)
@@ -198,6 +220,12 @@ class _Worker:
     def _last_words(self) -> str:
         self._stderr.seek(0)
         return self._stderr.read()[-4000:].decode(errors="replace").strip()
+
+
+def _out_of_time(request: _Request) -> CompileBudgetError:
+    return CompileBudgetError(
+        f"the time to compile ended before NVRTC compiled {request.name}.cu for {request.arch}", source=request.source
+    )
 
 
 def _result(request: _Request, answer: dict[str, str]) -> Cubin | CompileError:
