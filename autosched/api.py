@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from autosched.analysis.bind import bind
@@ -74,7 +75,8 @@ def schedule(
             not checked. The provenance notes both. Imports of the first call and measurements come on top.
         reuse: Use the schedule cache in the user's cache directory, with tuned schedules and earlier results of the
             same search, and store new ones. Searches with a given strategy do not use it.
-        progress: Called after each search with the number of finished and of all searches.
+        progress: Called after each search with the number of finished and of all searches. When left out, a search of
+            over a second shows a bar if standard error is a terminal, and removes it at the end.
 
     Returns:
         The pipeline with its schedule.
@@ -95,8 +97,10 @@ def schedule(
         answer = baseline_answer(bound, chosen, request)
     else:
         from autosched.search.tune.one_shot import find_schedule
+        from autosched.search.tune.progress_bar import progress_bar
 
-        answer = find_schedule(bound, chosen, request, params, progress)
+        with nullcontext(progress) if progress is not None else progress_bar() as report:
+            answer = find_schedule(bound, chosen, request, params, report)
     return ScheduledPipeline(
         bound, answer.schedule, chosen, params, answer.search_result, answer.provenance, answer.trials
     )

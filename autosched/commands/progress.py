@@ -1,4 +1,4 @@
-"""Progress of a search or a tuning run on a terminal."""
+"""Progress of a tuning run on a terminal."""
 
 from __future__ import annotations
 
@@ -15,28 +15,6 @@ from autosched.search.tune.autotune.counts_text import counts_text
 
 if TYPE_CHECKING:
     from autosched.search.tune.autotune.report import TuneReport
-
-SearchProgress = Callable[[int, int], None]
-
-
-@contextmanager
-def searching(samples: int, *, quiet: bool = False) -> Iterator[SearchProgress | None]:
-    """Show a bar on standard error while schedules are drawn, if standard error is a terminal.
-
-    Args:
-        samples: Number of samples.
-        quiet: Show nothing.
-    """
-    if quiet or samples < 2 or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("searching"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("searching", total=samples)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager

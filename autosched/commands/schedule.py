@@ -13,7 +13,6 @@ from autosched.commands.explain import as_dict, print_explanation
 from autosched.commands.files import check_writable
 from autosched.commands.options import MOST, PATH, Pairs, effort_option, json_option, problem_options, search_options
 from autosched.commands.problem import configure
-from autosched.commands.progress import searching
 from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.runtime.backends.factory import launch_info
@@ -75,23 +74,22 @@ def schedule(
     check_writable(out, html)
     problem, _ = configure(app, inputs, sizes, params)
     started = time.perf_counter()
-    with searching(samples if strategy is None else 1, quiet=as_json) as progress:
-        scheduled = find_schedule(
-            problem.pipeline,
-            problem.shapes,
-            target,
-            problem.params,
-            strategy=strategy,
-            effort=effort,
-            samples=samples,
-            top_k=TOP_K if mode == "top5" else 1,
-            cost=cost,
-            measure="simulated" if simulated else "device",
-            seed=seed,
-            seconds=seconds,
-            reuse=not no_reuse,
-            progress=progress,
-        )
+    scheduled = find_schedule(
+        problem.pipeline,
+        problem.shapes,
+        target,
+        problem.params,
+        strategy=strategy,
+        effort=effort,
+        samples=samples,
+        top_k=TOP_K if mode == "top5" else 1,
+        cost=cost,
+        measure="simulated" if simulated else "device",
+        seed=seed,
+        seconds=seconds,
+        reuse=not no_reuse,
+        progress=_silent if as_json else None,
+    )
     taken = time.perf_counter() - started
     if html is not None:
         scheduled.report(html)
@@ -111,6 +109,10 @@ def schedule(
     for file in (out, html):
         if file is not None:
             click.echo(f"wrote {file}")
+
+
+def _silent(done: int, total: int) -> None:
+    """Take the place of the progress bar."""
 
 
 def _as_dict(
