@@ -219,7 +219,7 @@ def ablation(options: argparse.Namespace) -> list[dict[str, Any]]:
 def efforts(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Search with every effort for both targets; print seconds, and ratios to the default effort."""
     rows = []
-    print(f"{'app':20}{'target':8}{'effort':10}{'CPU s':>8}{'elapsed':>9}{'ratio':>7}{'predicted us':>14}{'ratio':>7}")
+    print(f"{'app':26}{'target':8}{'effort':10}{'CPU s':>8}{'elapsed':>9}{'ratio':>7}{'predicted us':>14}{'ratio':>7}")
     for name in options.apps.split(","):
         for target in TARGETS:
             results = {effort: _with_effort(name, get_target(target), effort) for effort in EFFORT_NAMES}
@@ -227,7 +227,7 @@ def efforts(options: argparse.Namespace) -> list[dict[str, Any]]:
             for effort, result in results.items():
                 rows.append({"app": name, "target": target, "effort": effort, "ours": result})
                 print(
-                    f"{name:20}{target:8}{effort:10}{result['cpu_seconds']:8.2f}{result['seconds']:9.2f}"
+                    f"{name:26}{target:8}{effort:10}{result['cpu_seconds']:8.2f}{result['seconds']:9.2f}"
                     f"{result['cpu_seconds'] / base['cpu_seconds']:7.2f}{result['predicted_us']:14.1f}"
                     f"{result['predicted_us'] / base['predicted_us']:7.2f}",
                     flush=True,

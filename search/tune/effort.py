@@ -21,7 +21,7 @@ class EffortLevel:
         samples: Number of searches for a schedule that is not measured: beam searches, and greedy ones.
         samples_to_measure: Number of searches where the best few schedules are measured, and should differ.
         most_source: Most characters of CUDA source compiled to replace a schedule that spills registers, for each
-            schedule returned (`autosched.search.tune.spill_filter.SpillTable`). NVRTC takes 20 to 40 us for each.
+            schedule returned (`autosched.search.tune.spill_filter.SpillTable`). NVRTC takes about 20 us for each.
     """
 
     settings: SearchSettings

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from autosched.errors import InputError
 from autosched.measure.problem import Problem
 from autosched.schedule.legality.validate import violations
+from autosched.search.beam import beam
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.results import SearchResult
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies import prefer_baseline
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune.cost_models import ANALYTICAL, cost_model
 from autosched.search.tune.greedy_samples import CONCURRENT_SEARCHES, GreedySampler, draw_samples
 from autosched.target import get_target
 
@@ -71,3 +77,35 @@ def test_sampling_stops_beyond_the_stop_ratio() -> None:
 def test_no_samples() -> None:
     with pytest.raises(InputError, match="samples is 0"):
         drawn(0)
+
+
+def test_a_pass_beyond_its_grace_gives_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam, "GRACE_S", -1.0)
+    found = drawn(50, seconds=0.0)
+    assert found.best == schedule_roots(BOUND, TARGET)
+    assert found.note == "the time budget ended before a schedule was complete; this is the baseline schedule"
+
+
+def test_a_spent_budget_leaves_further_samplers_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam, "GRACE_S", 3600.0)  # the first search completes a schedule
+    samplers = [GreedySampler(BOUND, TARGET, analytical_model(TARGET), BEAM) for _ in range(3)]
+    found = draw_samples(samplers, samples=1, seconds=0.0)
+    assert found.cut_short
+    assert found.samples == 1
+    assert found.best != schedule_roots(BOUND, TARGET)
+    assert not samplers[1].evaluator.counts.kernels
+
+
+def test_no_second_search_begins_near_the_end_of_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[float | None] = []
+    monkeypatch.setattr(
+        prefer_baseline.Sioutas,
+        "schedule",
+        lambda _, bound, target, seconds=None: searched.append(seconds) or schedule_roots(bound, target),
+    )
+    cpu = get_target("cpu")
+    evaluator = GreedySampler(BOUND, cpu, cost_model(ANALYTICAL, cpu), BEAM).evaluator
+    for left in (0.0, 3600.0):
+        prefer_baseline.simplest_within(evaluator, 1.0, time.perf_counter() + left)
+    prefer_baseline.simplest_within(evaluator, 1.0)
+    assert searched == [pytest.approx(3600 * prefer_baseline.SIMPLER_SHARE, rel=0.1), None]
