@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from autosched.search.strategies.protocol import Strategy
     from autosched.search.tune.autotune.report import TuneReport
     from autosched.search.tune.cost_models import Choice
-    from autosched.search.tune.effort import Effort
+    from autosched.search.tune.effort_levels import Effort
     from autosched.search.tune.greedy_samples import Progress
 
 __all__ = ["ScheduledPipeline", "autotune", "load_schedule", "schedule"]
@@ -62,7 +62,7 @@ def schedule(
         strategy: A single search strategy: ``roots`` (without a search, every stage in a kernel of its own unless it
             is cheap to inline), ``beam``, ``sioutas``, ``forma``, or a `Strategy`.
         effort: Effort of the search without a strategy: ``fast``, ``default`` or ``thorough``; see `EFFORTS` of
-            `autosched.search.tune.effort`.
+            `autosched.search.tune.effort_levels`.
         samples: Number of searches without a strategy: beam searches, and greedy ones. When left out, by ``effort``.
         top_k: Above 1, this many of the schedules with the best predictions are compiled, checked against the
             baseline's result and timed, and the fastest is returned.

@@ -73,7 +73,7 @@ HASH = JOB.schedule_hash[:12]
         ),
         (
             Provenance(how="tuned", measured_s=3e-5, source=MEASURED, took_s=60, reused=True, note="a note"),
-            "<Provenance: tuned, 30 µs by measured:H200; 1 samples, seed 0, in 60 s, from the schedule cache; a note>",
+            "<Provenance: tuned, 30 µs by measured:H200; 1 sample, seed 0, in 60 s, from the schedule cache; a note>",
         ),
         (
             Tuned(
@@ -118,7 +118,7 @@ def test_repr_is_one_readable_line(value: Any, expected: str) -> None:
 def test_scheduled_compiled_and_exported_pipelines(tmp_path: Path) -> None:
     scheduled = autosched.schedule(PIPELINE, {"image": (64,)}, "h200", strategy="roots")
     assert repr(scheduled) == "<ScheduledPipeline blur: 1 kernels for H200>"
-    assert repr(scheduled.provenance).startswith("<Provenance: searched by roots; 1 samples, seed 0, in ")
+    assert repr(scheduled.provenance).startswith("<Provenance: searched by roots; 1 sample, seed 0, in ")
     compiled = scheduled.compile("interpreter")
     assert repr(compiled) == "<CompiledPipeline blur(image: float32[64]) -> out: float32[63], backend interpreter>"
     exported = autosched.schedule(PIPELINE, {"image": (64,)}, "cpu", strategy="roots").export(tmp_path)

@@ -25,7 +25,7 @@ from autosched.errors import InputError
 from autosched.reference import interpret
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
-from autosched.search.tune.effort import Effort
+from autosched.search.tune.effort_levels import Effort
 
 REFERENCES = ("numpy", "interpreter")
 

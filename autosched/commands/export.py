@@ -13,7 +13,7 @@ from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.show import print_json
 from autosched.errors import InputError
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.tune.effort import Effort
+from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
 
 

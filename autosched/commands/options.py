@@ -14,7 +14,7 @@ from autosched.apps.app import Setting
 from autosched.errors import InputError, shortened
 from autosched.lang.expr import Scalar
 from autosched.runtime.backends.executable import BACKENDS
-from autosched.search.tune.effort import EFFORT_NAMES
+from autosched.search.tune.effort_levels import EFFORT_NAMES
 from autosched.search.tune.request import ONE_SHOT, STRATEGY_NAMES
 from autosched.settings import whole_number
 

@@ -20,7 +20,7 @@ from autosched.runtime.backends.cupy_driver import gpu_problem
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.buffers import as_host_array
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.tune.effort import Effort
+from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.provenance import TUNED
 from autosched.search.tune.request import ONE_SHOT
 from autosched.search.tune.schedule_cache import find_tuned

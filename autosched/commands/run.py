@@ -16,7 +16,7 @@ from autosched.commands.problem import CommandProblem, input_arrays, origin_text
 from autosched.commands.show import format_time, print_json, shape_text
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
-from autosched.search.tune.effort import Effort
+from autosched.search.tune.effort_levels import Effort
 
 
 @click.command(short_help="Compute an app's outputs.")

@@ -18,7 +18,7 @@ from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.tune.effort import Effort
+from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
 
 MODES = ("one-shot", "top5")

@@ -35,7 +35,7 @@ from autosched.search.results import SearchResult
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.protocol import Beam, Strategy
 from autosched.search.tune.cost_models import cost_model
-from autosched.search.tune.effort import EFFORT_NAMES, Effort, effort_level
+from autosched.search.tune.effort_levels import EFFORT_NAMES, Effort, effort_level
 from autosched.search.tune.greedy_samples import STOP_RATIO, draw_samples, samplers_of
 from autosched.target import Target, get_target
 

@@ -19,7 +19,7 @@ from autosched.search.cost.protocol import CostModel
 from autosched.search.results import SearchResult
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
-from autosched.search.tune.effort import effort_level
+from autosched.search.tune.effort_levels import effort_level
 from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
 from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
-from autosched.search.tune.effort import Effort, effort_level, samples_of
+from autosched.search.tune.effort_levels import Effort, effort_level, samples_of
 from autosched.search.tune.provenance import Provenance
 
 if TYPE_CHECKING:

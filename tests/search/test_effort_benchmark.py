@@ -7,7 +7,7 @@ import argparse
 import pytest
 from benchmarks import search
 
-from autosched.search.tune.effort import EFFORT_NAMES
+from autosched.search.tune.effort_levels import EFFORT_NAMES
 
 
 def test_a_row_for_every_effort_and_target(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from autosched.errors import InputError
 from autosched.report.search_summary import how_found
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import COMPILED, SAMPLES
-from autosched.search.tune.effort import EFFORT_NAMES, EFFORTS, samples_of
+from autosched.search.tune.effort_levels import EFFORT_NAMES, EFFORTS, samples_of
 from autosched.search.tune.request import Request
 
 APP = get_app("blur")
