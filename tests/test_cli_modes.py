@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import autosched
 from autosched.cli import main
+from autosched.commands import problem
+from autosched.scheduled_pipeline import ScheduledPipeline
 
 SIZES = ("--size", "H=64", "--size", "W=96")
 
@@ -107,3 +110,40 @@ def test_cache(tmp_path: Path) -> None:
     assert "removed" in printed and "tuned schedules" in printed
     after = run_json("cache")
     assert after["kinds"] == {} and after["tuned"] == before["tuned"]
+
+
+def test_effort() -> None:
+    arguments = ("schedule", "blur", *SIZES, "--target", "cpu", "--effort", "fast")
+    found = run_json(*arguments)
+    assert (found["effort"], found["samples"], found["origin"]["effort"]) == ("fast", None, "fast")
+    assert "one-shot, fast effort, predicted" in run(*arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (
+            ("run", "blur", *SIZES, "--effort", "fast"),
+            "--effort fast has no search to apply to: add --strategy one-shot",
+        ),
+        (
+            ("export", "blur", *SIZES, "--out", "d", "--schedule", "s.json", "--effort", "fast"),
+            "--schedule is exported without a search: leave out --strategy, --effort and --seconds",
+        ),
+    ],
+)
+def test_effort_without_a_search(arguments: tuple[str, ...], error: str) -> None:
+    assert error in run(*arguments, code=2).stderr
+
+
+def test_effort_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts: list[str] = []
+
+    def spy(*arguments: Any, effort: str, **options: Any) -> ScheduledPipeline:
+        efforts.append(effort)
+        return autosched.schedule(*arguments, effort=effort, **options)
+
+    monkeypatch.setattr(problem, "schedule", spy)
+    for option in (("--effort", "fast"), ()):
+        run("run", "blur", *SIZES, "--target", "cpu", "--strategy", "one-shot", *option)
+    assert efforts == ["fast", "default"]
