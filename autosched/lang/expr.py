@@ -8,7 +8,7 @@ and compare by identity.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, ClassVar, Protocol
 
@@ -228,13 +228,15 @@ class Var(Expr):
 class RVar(Expr):
     """One loop of a reduction domain, half-open ``[lower, upper)``; bounds are integers once shapes are bound.
 
-    ``order`` sorts loops: domains by creation, dimensions as written.
+    ``order`` sorts loops: domains by creation, dimensions as written. ``predicates`` are the conditions of its domain,
+    which later definitions apply; definitions do not contain them.
     """
 
     name: str
     lower: Expr
     upper: Expr
     order: int
+    predicates: list[Expr] = field(default_factory=list)
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

@@ -14,6 +14,7 @@ from autosched.lang.dtypes import DType, as_dtype
 from autosched.lang.expr import Const, Expr, ExprLike, Load, RVar, ShapeDim, Var, check_name, walk
 from autosched.lang.functions import all_of, select
 from autosched.lang.operators import as_expr, to_strong_type, with_default_type
+from autosched.lang.predicates import masked_update, predicate_of
 from autosched.lang.source_location import SourceLocation, caller_location
 
 Value = ExprLike | Sequence[ExprLike]
@@ -207,10 +208,30 @@ class Func:
             over: Reduction loops to run even if neither index nor value depends on them.
             location: Line of the user's source; by default that of the caller.
 
+        The update applies only where the predicates of its reduction domains hold (`RDom.where`).
+
         Raises:
             DSLError: If index or value does not fit the Func.
         """
-        location = location or caller_location()
+        self._add_update(index, value, over, location or caller_location())
+
+    def _add_update(
+        self,
+        index: Index,
+        value: Value | Undef,
+        over: Sequence[RVar],
+        location: SourceLocation | None,
+        predicated: bool = True,
+    ) -> None:
+        """Add an update; see `update`.
+
+        Args:
+            index: The point that is written.
+            value: One value for each tuple component.
+            over: Reduction loops to run in any case.
+            location: Line of the user's source.
+            predicated: Whether predicates of reduction domains apply; reductions have applied them to their terms.
+        """
         if isinstance(value, Undef):
             raise DSLError(f"undef can only be the pure definition of {self.name!r}", location=location)
         indices = as_index(index, self.ndim, f"Func {self.name!r}")
@@ -223,6 +244,9 @@ class Func:
         for v, d in zip(components, self._dtypes, strict=True):
             check_stored(v, d)
         values = tuple(to_strong_type(v, d) for v, d in zip(components, self._dtypes, strict=True))
+        predicate = predicate_of((*indices, *values), over) if predicated else None
+        if predicate is not None:
+            indices, values = masked_update(self, indices, values, predicate)
         free = {e.name for e, dim in zip(indices, self.dims, strict=True) if isinstance(e, Var) and e.name == dim}
         for axis, e in enumerate(indices):
             for v in (n for n in walk(e) if isinstance(n, Var)):

@@ -46,7 +46,9 @@ def cast(dtype: DType | str | type, e: ExprLike) -> Expr:
 
 
 def select(condition: ExprLike, t: ExprLike, f: ExprLike) -> Expr:
-    """Return ``t`` where ``condition`` holds, else ``f``. It does not guard reads: both arms must be in range.
+    """Return ``t`` where ``condition`` holds, else ``f``.
+
+    The condition guards the reads in the arms: they must be in range where their arm is selected.
 
     Raises:
         DSLError: If the condition is no bool or the arms have no common type.

@@ -8,11 +8,12 @@ from typing import Any
 
 from autosched.errors import DSLError
 from autosched.lang.definition_checks import known_range
-from autosched.lang.dtypes import DType, int32
+from autosched.lang.dtypes import DType, bool_, int32
 from autosched.lang.expr import Const, Expr, ExprLike, RVar, Var, check_name, children, postorder, rebuild, walk
 from autosched.lang.func import Func
 from autosched.lang.functions import select
 from autosched.lang.operators import as_expr, binary, to_strong_type, typed_const, with_default_type
+from autosched.lang.predicates import neutral_element, predicate_of
 from autosched.lang.source_location import caller_location
 
 MAX_UNROLLED_POINTS = 16
@@ -48,6 +49,36 @@ class RDom:
             pair = given if isinstance(given, tuple | list) else (0, given)
             low, high = known_range(pair, f"{name}.{dim}")
             self._vars[dim] = RVar(f"{name}.{dim}", low, high, next(_order))
+
+    def where(self, condition: ExprLike) -> None:
+        """Restrict the domain to the points where a condition holds, which may depend on data.
+
+        Updates and reductions written afterwards apply only there. Each loop still runs over its whole range. The
+        condition guards reads, as that of `select`, and bounds the indices of an update. With several conditions, all
+        must hold. Without such a point, `argmax` and `argmin` give the first point of the domain.
+
+        Args:
+            condition: A bool expression. Of the Vars, it may have those of the Funcs that are updated.
+
+        Raises:
+            DSLError: If it is no bool.
+
+        Example:
+            >>> from autosched import Func, Input, RDom, Var, int32
+            >>> labels, i = Input("labels", int32, 1), Var("i")
+            >>> r = RDom("r", x=labels.shape[0])
+            >>> r.where((labels[r.x] >= 0) & (labels[r.x] < 10))
+            >>> count = Func("count")
+            >>> count[i] = 0
+            >>> count[labels[r.x]] += 1
+        """
+        predicate = as_expr(condition)
+        if predicate.dtype != bool_:
+            raise DSLError(
+                f"the condition of RDom {self.name!r} has type {predicate.dtype}, not bool", location=caller_location()
+            )
+        for r in self.vars:
+            r.predicates.append(predicate)
 
     @property
     def vars(self) -> tuple[RVar, ...]:
@@ -91,14 +122,23 @@ def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) 
     value = with_default_type(as_expr(e))
     if value.dtype.kind == "b":
         raise DSLError(f"{kind} of a bool", location=caller_location(), hint="cast(int32, condition) counts")
+    value = _masked(kind, value, over)
     if unroll:
         return _unrolled(kind, value, over)
     f = Func(name or kind)
     value, at, where = _as_function(value, over)
     f[at] = reduction_identity(kind, value.dtype)
-    f.update(at, binary(OPERATOR_OF[kind], f[at], value), over=over.vars)
+    f._add_update(at, binary(OPERATOR_OF[kind], f[at], value), over.vars, caller_location(), predicated=False)
     result: Expr = f[where]
     return result
+
+
+def _masked(kind: str, value: Expr, over: RDom) -> Expr:
+    """Return terms of a reduction that do not change its result where the domain's predicate fails."""
+    predicate = predicate_of((), over.vars)
+    if predicate is None:
+        return value
+    return select(predicate, value, neutral_element(OPERATOR_OF[kind], value.dtype))
 
 
 def _as_function(value: Expr, over: RDom) -> tuple[Expr, Any, Any]:
@@ -192,6 +232,7 @@ def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[E
     value = with_default_type(as_expr(e))
     if value.dtype.kind == "b":
         raise DSLError(f"arg{kind} of a bool", location=caller_location(), hint="cast it to uint8")
+    value = _masked(kind, value, over)
     f = Func(name or f"arg{kind}")
     value, at, where = _as_function(value, over)
     first = tuple(to_strong_type(v.lower, int32) for v in over.vars)
@@ -199,7 +240,8 @@ def _arg_reduce(kind: str, e: ExprLike, over: RDom, name: str | None) -> tuple[E
     current = f[at]
     better = _is_better(kind, value, current[-1])
     here = tuple(with_default_type(v) for v in over.vars)
-    f[at] = tuple(select(better, new, old) for new, old in zip((*here, value), current, strict=True))
+    chosen = tuple(select(better, new, old) for new, old in zip((*here, value), current, strict=True))
+    f._add_update(at, chosen, (), caller_location(), predicated=False)
     result: tuple[Expr, ...] = f[where]
     return result
 
