@@ -8,6 +8,7 @@ from autosched.analysis.arguments import Shapes
 from autosched.analysis.binder import Binder, NarrowBinder
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.boundaries.simplification import simplify_boundaries
+from autosched.analysis.guard_binder import GuardedBinder, NarrowGuardedBinder
 from autosched.analysis.output_box import deduce_boxes
 from autosched.errors import BoundsError, DSLError
 from autosched.lang.expr import Scalar
@@ -29,18 +30,31 @@ def bind(pipeline: Pipeline, shapes: Shapes, params: Mapping[str, Scalar] | None
             `autosched.analysis.binder.MOST_ITERATIONS` iterations.
         DSLError: If no output box is declared and none can be deduced.
     """
-    binder = Binder(pipeline, shapes, params or {})
+    binder: Binder | None = None
     try:
+        binder = Binder(pipeline, shapes, params or {})
         return _bound(binder)
-    except (BoundsError, DSLError):
-        if not binder.needs_coordinates():
-            raise
-        narrow = NarrowBinder(pipeline, shapes, params or {})
-        try:
-            return _bound(narrow)
-        except (BoundsError, DSLError):
-            pass
+    except (BoundsError, DSLError) as first:
+        guarded: BoundsError | DSLError | None = None
+        for further in _further_binders(binder):
+            try:
+                return _bound(further(pipeline, shapes, params or {}))
+            except (BoundsError, DSLError) as error:
+                guarded = error if further is GuardedBinder else guarded
+        if guarded is not None and str(guarded) != str(first):  # with ranges that conditions have narrowed
+            raise guarded from None
         raise  # the first error: its message holds without ranges of coordinates
+
+
+def _further_binders(binder: Binder | None) -> list[type[Binder]]:
+    """Return binders that accept more pipelines, the cheapest first.
+
+    Args:
+        binder: That of the first attempt; None if it refused the pipeline before any region was inferred.
+    """
+    if binder is None or binder.needs_coordinates():
+        return [NarrowBinder, GuardedBinder, NarrowGuardedBinder][binder is None :]
+    return [GuardedBinder]
 
 
 def _bound(binder: Binder) -> BoundPipeline:

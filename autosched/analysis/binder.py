@@ -21,6 +21,7 @@ from autosched.analysis.access.regions import (
     with_fixed_dims,
 )
 from autosched.analysis.access.uninitialised_reads import check_uninitialised_reads
+from autosched.analysis.access.update_masks import clamp_masked_indices
 from autosched.analysis.arguments import MOST_BYTES, Shapes, checked_params, checked_shapes
 from autosched.analysis.bound_pipeline import (
     AccessFootprint,
@@ -48,7 +49,10 @@ LARGEST_INDEX = 1 << 30
 """Extent below which the range of a data-dependent index must stay."""
 MOST_ITERATIONS = 1 << 60
 """Product of the extents of a stage's loops; larger costs and counts would not fit 64 bits."""
-BOUND_IT = "bound it: clamp(e, low, high), e % n, or use an 8- or 16-bit type"
+BOUND_IT = (
+    "bound it: clamp(e, low, high), e % n, an 8- or 16-bit type, or comparisons of it with both ends: "
+    "select((e >= 0) & (e < n), f[e], 0) for a read, r.where((e >= 0) & (e < n)) for an update over an RDom r"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +135,33 @@ class Binder:
                 )
 
     def _stage(self, func: Func, number: int) -> DefinedStage:
-        return self._analysed(func, number, self.specialiser.definition(func.definitions[number]))
+        definition = self.definition(func, number)
+        if number > 0:
+            definition = clamp_masked_indices(func, definition, self.seeded(definition))
+        return self._analysed(func, number, definition)
+
+    def definition(self, func: Func, number: int) -> Definition:
+        """Return a definition with constant shapes and parameters."""
+        return self.specialiser.definition(func.definitions[number])
+
+    def unguarded(self, func: Func) -> list[Definition]:
+        """Return the definitions of a Func as they are written, apart from shapes and parameters."""
+        return [s.definition for s in self.stages[func]]
+
+    def as_written(self, e: Expr) -> Expr:
+        """Return an index of a read as it is written."""
+        return e
+
+    def seeded(self, definition: Definition) -> dict[int, ix.Index]:
+        """Return the indices of a definition's operands whose ranges do not follow from their types, by ``id``."""
+        return {}
 
     def _analysed(self, func: Func, number: int, bound: Definition) -> DefinedStage:
         """Analyse a definition in which shapes and parameters are constants."""
         near = self._near.get(func)
         d = func.definitions[number]
         indices, values, rvars = bound.indices, bound.values, bound.rvars
-        memo: dict[int, ix.Index] = {}
+        memo = self.seeded(bound)
         ranges = {r.name: rvar_range(r) for r in rvars}
         for name, (lo, hi) in ranges.items():
             if hi - lo >= LARGEST_EXTENT:
@@ -162,7 +185,7 @@ class Binder:
         loops += tuple(
             LoopDim(r.name, True, r.name in parallel, *ranges[r.name], in_step=r.name in in_step) for r in rvars
         )
-        loads = tuple(_loads((*values, *indices)))
+        loads = tuple(loads_of((*values, *indices)))
         store = tuple(to_index(e, memo, near) for e in indices)
         stage = BoundStage(
             func=self.names[id(func)], number=number, loops=loops, store=store, indices=indices, values=values,
@@ -203,10 +226,11 @@ class Binder:
                     lo, hi = ix.interval(i)
                     if _is_beside(s, axis, dim, i):
                         if _reads_data(i):
-                            _refuse_data(s, func.name)
+                            self._refuse_data(s, i, func)
                         continue  # see `_grown`
                     if hi - lo >= (LARGEST_INDEX if _reads_data(i) else LARGEST_EXTENT):
-                        _refuse_unbounded(s, i, func.name)
+                        _check_vars(s, i)
+                        self._refuse_data(s, i, func)
                     before = fixed[axis]
                     fixed[axis] = (lo, hi) if before is None else (min(before[0], lo), max(before[1], hi))
         return tuple(fixed)
@@ -232,7 +256,7 @@ class Binder:
                         continue
                     needed = footprint_region(footprint, env)
                     if isinstance(source, Func):
-                        _check_region(s, source, needed)
+                        self._check_region(s, source, needed)
                     before = regions.get(source)
                     regions[source] = needed if before is None or is_empty(before) else join(before, needed)
         return regions
@@ -371,6 +395,32 @@ class Binder:
             within=self.within.get(func, ()),
         )  # fmt: skip
 
+    def _check_region(self, s: DefinedStage, source: Func, region: Region) -> None:
+        """Raise for a region so large that an index has no useful range."""
+        if all(hi - lo < LARGEST_INDEX for lo, hi in region):
+            return
+        for e in (e for load in s.loads if load.source is source for e in load.indices):
+            i = to_index(e, s.stage.memo)
+            lo, hi = ix.interval(i)
+            if _reads_data(i) and hi - lo >= LARGEST_INDEX:
+                self._refuse_data(s, i, source)
+        if any(hi - lo >= LARGEST_EXTENT for lo, hi in region):
+            raise BoundsError(
+                f"stage {s.stage.func!r} needs {source.name!r} over {region}: too large", location=s.stage.location
+            )
+
+    def _refuse_data(self, s: DefinedStage, i: ix.Index, source: Func) -> NoReturn:
+        """Raise for an index into a Func whose range is about as large as that of its type."""
+        accesses = (s.stage.indices, *(load.indices for load in s.loads if load.source is source))
+        e = next(e for at in accesses for e in at if ix.key(to_index(e, s.stage.memo)) == ix.key(i))
+        lo, hi = ix.interval(i)
+        raise BoundsError(
+            f"stage {s.stage.func!r}: index {self.as_written(e)!r} into {source.name!r} depends on data and has no "
+            f"useful range: it reaches [{lo}, {hi}]",
+            location=s.stage.location,
+            hint=BOUND_IT,
+        )
+
     def _report_read(self, i: Input, regions: Mapping[Func | Input, Region]) -> None:
         for f in (f for f in self.pipeline.funcs if f in regions and not is_empty(regions[f])):
             for s in self.stages[f]:
@@ -383,12 +433,13 @@ class Binder:
                         n = self.shapes[i.name][axis]
                         if lo < 0 or hi >= n:
                             raise BoundsError(
-                                f"stage {s.stage.func!r} reads input {i.name!r} out of range: index {e!r} in dimension "
+                                f"stage {s.stage.func!r} reads input {i.name!r} out of range: index "
+                                f"{self.as_written(e)!r} in dimension "
                                 f"{axis} ({i.dims[axis]}) reaches [{lo}, {hi}], but the input "
                                 + (f"has [0, {n - 1}]" if n else "is empty there"),
                                 location=s.stage.location,
-                                hint=f"give {i.name} a boundary condition ({i.name}.clamped()), clamp the index, or "
-                                "shrink the output box (over)",
+                                hint=f"give {i.name} a boundary condition ({i.name}.clamped()), clamp the index, "
+                                "compare it with both ends in a select, or shrink the output box (over)",
                             )
 
 
@@ -442,25 +493,6 @@ def _unordered(name: str, dim: str, d: Definition) -> DSLError:
     )
 
 
-def _check_region(s: DefinedStage, source: Func, region: Region) -> None:
-    """Raise for a region so large that an index has no useful range."""
-    if all(hi - lo < LARGEST_INDEX for lo, hi in region):
-        return
-    for e in (e for load in s.loads if load.source is source for e in load.indices):
-        i = to_index(e, s.stage.memo)
-        lo, hi = ix.interval(i)
-        if _reads_data(i) and hi - lo >= LARGEST_INDEX:
-            raise BoundsError(
-                f"stage {s.stage.func!r}: index {e!r} into {source.name!r} depends on data and has no useful range",
-                location=s.stage.location,
-                hint=BOUND_IT,
-            )
-    if any(hi - lo >= LARGEST_EXTENT for lo, hi in region):
-        raise BoundsError(
-            f"stage {s.stage.func!r} needs {source.name!r} over {region}: too large", location=s.stage.location
-        )
-
-
 def _reads_data(i: ix.Index) -> bool:
     """Whether an index depends on data whose type is too wide to bound it."""
     return any(
@@ -469,7 +501,8 @@ def _reads_data(i: ix.Index) -> bool:
     )
 
 
-def _refuse_unbounded(s: DefinedStage, i: ix.Index, source: str) -> None:
+def _check_vars(s: DefinedStage, i: ix.Index) -> None:
+    """Raise for an index of an update that depends on a Var without a range."""
     unbounded = [v.name for v in ix.loop_vars(i).values() if v.lo <= -ix.UNBOUNDED]
     if unbounded:
         raise BoundsError(
@@ -478,15 +511,6 @@ def _refuse_unbounded(s: DefinedStage, i: ix.Index, source: str) -> None:
             location=s.stage.location,
             hint=f"iterate over {unbounded[0]} with a reduction domain instead",
         )
-    _refuse_data(s, source)
-
-
-def _refuse_data(s: DefinedStage, source: str) -> NoReturn:
-    raise BoundsError(
-        f"stage {s.stage.func!r}: an index into {source!r} depends on data and has no useful range",
-        location=s.stage.location,
-        hint=BOUND_IT,
-    )
 
 
 def _check_size(func: BoundFunc, f: Func) -> None:
@@ -523,7 +547,8 @@ def _pure_names(indices: Sequence[Expr]) -> set[str]:
     return {i.name for i in indices if isinstance(i, Var)}
 
 
-def _loads(roots: Sequence[Expr]) -> list[Load]:
+def loads_of(roots: Sequence[Expr]) -> list[Load]:
+    """Return the reads in some expressions, those in indices of others included."""
     seen: dict[int, Load] = {}
     for root in roots:
         for node in walk(root):

@@ -26,6 +26,17 @@ def read(array: Array, origin: tuple[int, ...], *indices: Value) -> Value:
     return separable.arrange(view)
 
 
+def read_nearest(array: Array, origin: tuple[int, ...], *indices: Value) -> Value:
+    """Return ``array`` at the indices, or at the nearest ones inside it, with the rank of the loop nest."""
+    inside = []
+    for index, low, size in zip(indices, origin, array.shape, strict=True):
+        position = np.asarray(index)
+        if position.dtype == np.uint64:
+            position = np.minimum(position, np.uint64(2**63 - 1))
+        inside.append(np.clip(position.astype(np.int64), low, low + size - 1))
+    return read(array, origin, *inside)
+
+
 def write(array: Array, origin: tuple[int, ...], indices: tuple[Value, ...], value: Value) -> None:
     """Store ``value`` at the indices; the last value (in C order) for a point remains."""
     separable = _separate(array.shape, origin, indices)

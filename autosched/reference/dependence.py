@@ -67,6 +67,8 @@ def serial_loops(update: Update) -> tuple[list[Loop], PointAccesses | None]:
         return list(stage.reduction), None
     if any(stage.func in stage.numbering.sources[n] for place in places for n in place):
         return list(stage.reduction), None  # indices depend on values of the Func
+    if any(stage.numbering.nodes[n].source is stage.func for n in stage.numbering.guarded):  # type: ignore[attr-defined]
+        return list(stage.reduction), None  # where a read has no effect, its index means nothing
     if len(places) == 1 and len(injective_loops(update)) == len(stage.reduction):
         return [], None
     accesses = _accesses(update, places)

@@ -14,16 +14,18 @@ from autosched.lang.expr import Cast, Expr, RVar, Select
 from autosched.lang.func import Func, Input, source_of
 from autosched.lang.pipeline import Pipeline
 from autosched.reference.buffers import LoopKey
+from autosched.reference.guards import guard_facts, reached
 from autosched.reference.intervals import Interval
 from autosched.reference.numbering import loop_key
 from autosched.reference.program import Bindings, known_integer
-from autosched.reference.ranges import Ranges
+from autosched.reference.ranges import ENDLESS, Ranges
 from autosched.reference.stage import Box, ReferenceStage
 
 _MAX_ELEMENTS = 1 << 32
 _MAX_ROUNDS = 16
-_ENDLESS = 1 << 40
-_HINT = "bound it with clamp(e, low, high), with %, or by an 8- or 16-bit type"
+_HINT = (
+    "bound it with clamp(e, low, high), with %, by an 8- or 16-bit type, or by comparisons in a select or in RDom.where"
+)
 
 
 def derive_domains(
@@ -55,17 +57,18 @@ def derive_domains(
 
 def _require_producers(stage: ReferenceStage, domains: dict[Func, Box], bindings: Bindings) -> None:
     ranges = Ranges(stage.numbering, bindings, stage.loops(domains[stage.func]))
-    for load, indices in stage.loads():
+    facts = guard_facts(stage, ranges)
+    for number, load, indices in stage.loads():
         source = source_of(load)
         if source is stage.func:
             continue
-        reached = [ranges.of(n) for n in indices]
+        at = reached(indices, ranges, facts.get(number))
         if isinstance(source, Input):
-            _check_input(stage, source, load.indices, reached, bindings.shapes[source.name])
+            _check_input(stage, source, load.indices, at, bindings.shapes[source.name])
             continue
-        for axis, (index, r) in enumerate(zip(load.indices, reached, strict=True)):
+        for axis, (index, r) in enumerate(zip(load.indices, at, strict=True)):
             _check_bounded(stage, f"reads {source.name!r}", index, source.dims[axis], r)
-        box = tuple((int(r.low), int(r.high) + 1) for r in reached)
+        box = tuple((int(r.low), int(r.high) + 1) for r in at)
         previous = domains.get(source)
         domains[source] = box if previous is None or _is_empty(previous) else _hull(previous, box)
 
@@ -91,11 +94,12 @@ def _extended_by_updates(updates: Sequence[ReferenceStage], domain: Box, binding
 def _touched(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
     ranges = Ranges(stage.numbering, bindings, stage.loops(domain))
     box = list(domain)
-    for place in stage.self_accesses():
-        for axis, n in enumerate(place):
+    facts = guard_facts(stage, ranges)
+    own_reads = ((at, facts.get(k)) for k, load, at in stage.loads() if load.source is stage.func)
+    for place, known in ((stage.indices, None), *own_reads):
+        for axis, (n, r) in enumerate(zip(place, reached(place, ranges, known), strict=True)):
             if stage.is_own_var(axis) and n == stage.indices[axis]:
                 continue
-            r = ranges.of(n)
             _check_bounded(stage, f"reaches {stage.func.name!r}", stage.numbering.nodes[n], stage.func.dims[axis], r)
             low, high = box[axis]
             box[axis] = min(low, int(r.low)), max(high, int(r.high) + 1)
@@ -104,7 +108,7 @@ def _touched(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
 
 def _limits(stage: ReferenceStage, domain: Box, bindings: Bindings) -> Box:
     """Return the box of self-reads at other points over an unlimited domain, in the dimensions that are bounded."""
-    endless = [(key, range(-_ENDLESS, _ENDLESS)) for key, _ in stage.pure(domain)]
+    endless = [(key, range(-ENDLESS, ENDLESS)) for key, _ in stage.pure(domain)]
     ranges = Ranges(stage.numbering, bindings, [*stage.reduction, *endless])
     box = list(domain)
     for place in stage.self_accesses():

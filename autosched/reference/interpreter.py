@@ -17,6 +17,7 @@ from autosched.lang.pipeline import Pipeline, producers_of
 from autosched.reference.arguments import bind_arguments
 from autosched.reference.buffers import Array, ReferenceBuffer, blocks, scope_of
 from autosched.reference.domains import derive_domains
+from autosched.reference.guards import mark_guarded_reads, with_stored_ranges
 from autosched.reference.program import Bindings, ReferenceProgram, known_integer
 from autosched.reference.stage import Box, ReferenceStage, specialiser_of, stages_of, with_integer_widths
 from autosched.reference.updates import run_update
@@ -82,7 +83,13 @@ def _compute(
     bindings, sources = bind_arguments(pipeline, inputs, params or {})
     boxes = _output_boxes(pipeline, bindings)
     stages = {f: stages_of(f, pipeline, bindings) for f in pipeline.funcs}
-    domains = derive_domains(pipeline, stages, boxes, bindings)
+    guarded = False
+    try:
+        domains = derive_domains(pipeline, stages, boxes, bindings)
+    except BoundsError:
+        mark_guarded_reads(s for of_func in stages.values() for s in of_func)
+        domains = derive_domains(pipeline, stages, boxes, with_stored_ranges(pipeline, stages, bindings))
+        guarded = True
     specialiser = specialiser_of(pipeline, bindings)
     readers = {f: 0 for f in pipeline.funcs}
     for f in domains:
@@ -94,6 +101,8 @@ def _compute(
         if f not in domains:
             continue
         widened = [with_integer_widths(s, domains[f], specialiser, bindings) for s in stages[f]]
+        if guarded:
+            mark_guarded_reads(widened)
         _compute_func(f, widened, domains[f], bindings, sources)
         for p in producers_of(f):
             if isinstance(p, Func):

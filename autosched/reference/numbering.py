@@ -15,6 +15,7 @@ class Numbering:
         operands: The numbers of its operands.
         loops: The loop variables in its tree.
         sources: The Funcs and Inputs that its tree loads.
+        guarded: The reads whose index may be out of range where they have no effect.
     """
 
     def __init__(self) -> None:
@@ -22,6 +23,7 @@ class Numbering:
         self.operands: list[tuple[int, ...]] = []
         self.loops: list[frozenset[LoopKey]] = []
         self.sources: list[frozenset[Source]] = []
+        self.guarded: frozenset[int] = frozenset()
         self._by_key: dict[tuple[object, ...], int] = {}
         self._by_identity: dict[int, int] = {}
 

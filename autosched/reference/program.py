@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,18 +11,20 @@ import numpy as np
 
 from autosched.lang.expr import Const, Expr, Load, Param, RVar, ShapeDim, Var
 from autosched.lang.func import Func, Input, source_of
-from autosched.reference.access import read
+from autosched.reference.access import read, read_nearest
 from autosched.reference.arithmetic import Operation, operation
 from autosched.reference.buffers import LoopKey, ReferenceBuffer, Scope, Value
+from autosched.reference.intervals import Interval
 from autosched.reference.numbering import Numbering, loop_key
 
 
 @dataclass(frozen=True, slots=True)
 class Bindings:
-    """Input shapes and parameter values (NumPy scalars), by name."""
+    """Input shapes and parameter values (NumPy scalars), by name, and ranges of the components of some Funcs."""
 
     shapes: Mapping[str, tuple[int, ...]]
     params: Mapping[str, Any]
+    stored: Mapping[object, tuple[Interval, ...]] = field(default_factory=dict)
 
 
 class ReferenceProgram:
@@ -55,7 +57,8 @@ class ReferenceProgram:
                 self._variables.append((k, loop_key(node)))
             elif isinstance(node, Load):
                 buffer = (sources or {})[source_of(node)]
-                steps.append((k, partial(read, buffer.arrays[node.component], buffer.origin), operands))
+                load = read_nearest if n in numbering.guarded else read
+                steps.append((k, partial(load, buffer.arrays[node.component], buffer.origin), operands))
             elif not operands:
                 self._initial[k] = _leaf(node, bindings)
                 constant.add(k)

@@ -52,16 +52,16 @@ class ReferenceStage:
         """Whether dimension ``axis`` is written at every point of the domain, by a Var."""
         return isinstance(self.definition.indices[axis], Var)
 
-    def loads(self) -> Iterator[tuple[Load, tuple[int, ...]]]:
-        """Yield each distinct load with the numbers of its indices."""
+    def loads(self) -> Iterator[tuple[int, Load, tuple[int, ...]]]:
+        """Yield each distinct load: its number, the node and the numbers of its indices."""
         for n in self.numbering.reachable(*self.indices, *self.values):
             node = self.numbering.nodes[n]
             if isinstance(node, Load):
-                yield node, self.numbering.operands[n]
+                yield n, node, self.numbering.operands[n]
 
     def self_accesses(self) -> list[tuple[int, ...]]:
         """Return the distinct indices at which the stage accesses its own Func, the written ones first."""
-        places = [self.indices, *(at for load, at in self.loads() if load.source is self.func)]
+        places = [self.indices, *(at for _, load, at in self.loads() if load.source is self.func)]
         return list(dict.fromkeys(places))
 
 

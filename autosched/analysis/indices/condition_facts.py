@@ -34,8 +34,20 @@ def implied_facts(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) ->
         a, b = memo[id(comparison.a)], memo[id(comparison.b)]
         op = comparison.op if holds else NEGATED[comparison.op]
         if op != "ne":
-            facts += [(a, _implied(op, ix.interval(b))), (b, _implied(MIRRORED[op], ix.interval(a)))]
+            of_a, of_b = _implied(op, ix.interval(b)), _implied(MIRRORED[op], ix.interval(a))
+            facts += [(a, of_a), (b, of_b)]
+            facts += _of_magnitudes(((comparison.a, of_a), (comparison.b, of_b)), memo)
     return facts
+
+
+def _of_magnitudes(compared: Sequence[tuple[Expr, ix.Interval]], memo: Mapping[int, ix.Index]) -> list[Fact]:
+    """Return the facts about ``a`` that follow from upper bounds of ``abs(a)``, where that does not wrap."""
+    return [
+        (memo[id(e.a)], (-high, high))
+        for e, (_, high) in compared
+        if isinstance(e, Unary) and e.op == "abs" and id(e.a) in memo and 0 <= high < ix.UNBOUNDED
+        if e.weak or ix.interval(memo[id(e.a)])[0] > e.dtype.min_value
+    ]
 
 
 def range_given_facts(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:

@@ -22,7 +22,12 @@ Integers = tuple[int, int]
 EVERYTHING: Range = (-math.inf, math.inf)
 
 
-def converted_range(e: Expr, target: DType, integers: Mapping[int, Integers] = MappingProxyType({})) -> Integers:
+def converted_range(
+    e: Expr,
+    target: DType,
+    integers: Mapping[int, Integers] = MappingProxyType({}),
+    floats: Mapping[int, Range] = MappingProxyType({}),
+) -> Integers:
     """Return the range of a float or bool expression converted to an integer type.
 
     Covers arithmetic, minima, maxima, rounding and selects. NaN, which becomes 0, is always possible.
@@ -31,12 +36,15 @@ def converted_range(e: Expr, target: DType, integers: Mapping[int, Integers] = M
         e: The expression.
         target: The integer type.
         integers: Ranges of `converted_integers` by ``id``; by default those of their types.
+        floats: Ranges by ``id`` of floating-point operands where they are no NaN.
     """
     if e.dtype.kind == "b":
         return 0, 1
     ranges: dict[int, Range] = {}
     for node in postorder([e], ranges, _range_operands):
-        ranges[id(node)] = _node_range(node, [ranges[id(c)] for c in _range_operands(node)], integers)
+        low, high = _node_range(node, [ranges[id(c)] for c in _range_operands(node)], integers)
+        lo, hi = floats.get(id(node), EVERYTHING)
+        ranges[id(node)] = (max(low, lo), min(high, hi)) if max(low, lo) <= min(high, hi) else (low, high)
     lo, hi = ranges[id(e)]
     ends = [target.min_value if v < target.min_value else min(int(min(v, 2.0**64)), target.max_value) for v in (lo, hi)]
     return min(ends[0], 0), max(ends[1], 0)
