@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from math import prod
 
-from autosched.analysis.binder import Binder
+from autosched.analysis.binder import Binder, loads_of
 from autosched.analysis.bound_pipeline import Box
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.to_index import to_index
+from autosched.analysis.output_extents import aligned_boxes
 from autosched.errors import BoundsError, DSLError, InputError
+from autosched.lang.expr import Expr
 from autosched.lang.func import Func, Input
 
 FURTHEST = 1 << 31
@@ -33,9 +37,10 @@ def _deduce(binder: Binder, func: Func) -> Box:
     for box in candidates:
         if _is_valid(binder, func, box):
             return box
-    same_rank = [tuple((0, n - 1) for n in s) for s in binder.shapes.values() if len(s) == func.ndim]
+    shapes_of_rank = sorted((s for s in binder.shapes.values() if len(s) == func.ndim), key=prod, reverse=True)
+    same_rank: list[Box] = [tuple((0, n - 1) for n in s) for s in shapes_of_rank]
     longest = max((n for s in binder.shapes.values() for n in s), default=1)
-    for start in (*candidates, *same_rank, ((0, longest - 1),) * func.ndim):
+    for start in (*aligned_boxes(binder, func), *candidates, *same_rank, ((0, longest - 1),) * func.ndim):
         largest = _largest_valid(binder, func, start)
         if largest is not None:
             text = ", ".join(f"{d}=({lo}, {hi + 1})" for d, (lo, hi) in zip(func.dims, largest, strict=True))
@@ -56,10 +61,10 @@ def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
     seen, queue = {func}, [func]
     while queue:
         f = queue.pop(0)
-        for s in binder.stages[f]:
-            for load in s.loads:
+        for definition in binder.unguarded(f):
+            for load in loads_of((*definition.values, *definition.indices)):
                 source = load.source
-                if source.ndim != func.ndim or not (f.boundary or _at_own_point(f, s.stage.memo, load.indices)):
+                if source.ndim != func.ndim or not (f.boundary or _at_own_point(f, load.indices)):
                     continue
                 if isinstance(source, Input):
                     inputs.setdefault(source)
@@ -69,8 +74,8 @@ def pointwise_inputs(binder: Binder, func: Func) -> list[Input]:
     return list(inputs)
 
 
-def _at_own_point(f: Func, memo: dict[int, ix.Index], indices: Sequence[object]) -> bool:
-    return all(ix.key(memo[id(e)]) == f"({d})" for e, d in zip(indices, f.dims, strict=True))
+def _at_own_point(f: Func, indices: Sequence[Expr]) -> bool:
+    return all(ix.key(to_index(e)) == f"({d})" for e, d in zip(indices, f.dims, strict=True))
 
 
 def _is_valid(binder: Binder, func: Func, box: Box) -> bool:

@@ -95,6 +95,50 @@ def test_largest_valid_box_is_printed(value: Callable[[], Any], dims: tuple[Var,
     assert error.location is not None and error.location.text == "f = Func(name)"
 
 
+kernel, volume = Input("kernel", float32, 2), Input("volume", float32, 3, dims=("y", "x", "c"))
+SMALL_FIRST = {"kernel": (3, 3), "row": (5,), "lut": (256,), "img": (30, 40), "volume": (30, 40, 4)}
+
+
+def convolved(image: Any, *more: Any) -> Any:
+    r = RDom("r", y=3, x=3)
+    return a.sum(kernel[r.y, r.x] * image[(y + r.y - 1, x + r.x - 1, *more)], over=r)
+
+
+def histogram() -> Func:
+    f, r = Func("f"), RDom("r", y=img.shape[0], x=img.shape[1])
+    f[c] = 0
+    f[a.cast(uint8, img[r.y, r.x])] += 1
+    return f
+
+
+@pytest.mark.parametrize(
+    ("f", "box"),
+    [
+        (lambda: func(convolved(img.clamped())), "y=(0, 30), x=(0, 40)"),
+        (lambda: func(convolved(volume.clamped(), 0)), "y=(0, 30), x=(0, 40)"),
+        (lambda: func(convolved(volume.clamped(), c) + row.clamped()[c + 1], c, y, x),
+         "c=(0, 4), y=(0, 30), x=(0, 40)"),
+        (lambda: func(kernel.clamped()[0, 0] * img.clamped()[y, x + 1]), "y=(0, 30), x=(0, 40)"),
+        (lambda: func(kernel.clamped()[y // 10, x // 10] * img.clamped()[y, x - 1]), "y=(0, 30), x=(0, 40)"),
+        (lambda: func(lut[a.cast(uint8, img.clamped()[0, x])], x), "x=(0, 40)"),
+        (lambda: func(func(convolved(img.clamped()), name="g")[y + 5, x] * row[2]), "y=(0, 30), x=(0, 40)"),
+        (lambda: func(a.sum(kernel.clamped()[y, (r := RDom("q", k=3)).k] * img.clamped()[r.k, x], over=r)),
+         "y=(0, 3), x=(0, 40)"),
+        (lambda: func(img[a.clamp(y + 1, 0, 29), a.clamp(x - 1, 0, 39)] * kernel.clamped()[0, 0]),
+         "y=(0, 30), x=(0, 40)"),
+        (histogram, "c=(0, 256)"),
+    ],
+)  # fmt: skip
+def test_the_box_is_that_of_the_inputs_along_its_dimensions(f: Callable[[], Func], box: str) -> None:
+    pipeline = Pipeline(f())
+    shapes = {name: shape for name, shape in SMALL_FIRST.items() if name in {i.name for i in pipeline.inputs}}
+    for order in (shapes, dict(reversed(shapes.items()))):
+        with pytest.raises(DSLError) as caught:
+            output_boxes(pipeline, order)
+        assert caught.value.hint is not None
+        assert f".over({box})" in caught.value.hint
+
+
 def test_no_box_at_all() -> None:
     with pytest.raises(DSLError) as caught:
         output_boxes(Pipeline(func(img[0 * y + 99, x])), {"img": (30, 40)})
