@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fuzzing import carried_dependences, corners
+from fuzzing.guards import counts, guarded_gather, masked_reduction, stored_bins
 from fuzzing.program import VALUES, Program
 from fuzzing.stages import (
     Stage,
@@ -95,6 +96,7 @@ FAMILIES: Mapping[str, Family] = {
     "updates": Family(mixture(updated, updated, stencil, most=3), 3),
     "resampling": Family(mixture(resample, stencil, bounded, pointwise)),
     "gathers": Family(mixture(gather, pointwise, updated, most=4)),
+    "guards": Family(mixture(guarded_gather, counts, masked_reduction, stored_bins, most=2), 3),
     "whole language": Family(mixture(*WHOLE, most=6), 6),
 }
 """Every class by name."""
