@@ -240,7 +240,7 @@ def _with_effort(name: str, target: Target, effort: Effort) -> dict[str, float]:
     pipeline, params = app.configure({})
     bound, level, model = bind(pipeline, app.shapes(), params), effort_level(effort), cost_model(None, target)
     started, cpu = time.perf_counter(), time.process_time()
-    samplers = samplers_of(bound, target, model, level.settings)
+    samplers = samplers_of(bound, target, model, level.settings[target.kind])
     result = draw_samples(samplers, samples=level.samples, promising=STOP_RATIO)
     return {
         "seconds": time.perf_counter() - started,

@@ -24,6 +24,8 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 
 PROMISING = 1.3
 """Ratio of predicted times, with a cache read over without, up to which a kernel is retiled."""
+LEAST_SHARE = 0.01
+"""Share of a pipeline's predicted time below which a kernel gets none."""
 LEAST_LOADS = 2
 """Elements of a source that one point reads, from which on a cache read is tried."""
 
@@ -54,7 +56,10 @@ class CacheReadSearch:
         """
         uses = Counter(name for p in state.pieces for name in p.sketch.inlined)
         once = frozenset(name for name, count in uses.items() if count == 1)
-        pieces = tuple(self.kernel_with_cache_reads(p, most, once) for p in state.pieces)
+        pieces = tuple(
+            self.kernel_with_cache_reads(p, most, once) if cost >= LEAST_SHARE * state.cost else p
+            for p, cost in zip(state.pieces, state.costs, strict=True)
+        )
         costs = tuple(self.evaluator.verdict(p.sketch, p.params).cost for p in pieces)
         locations = (s for p in pieces for s in p.sketch.locations if cached_source(s.func) is None)
         levels = {**state.levels, **{s.func: s.level for s in locations}}

@@ -27,6 +27,8 @@ MOST_REFINED = 2
 """Tilings, the best ones, that are refined."""
 PROMISING = 1.5
 """Ratio of predicted times, of the fused kernel over both kernels, up to which it is retiled."""
+CLOSE = 1.1
+"""The same ratio after retiling, up to which cache reads are added."""
 LEAST_GAIN = 0.08
 """Share of the two kernels' predicted time that fusion must save; about the error of predictions."""
 LEAST_SHARE = 0.01
@@ -114,6 +116,8 @@ class MaterialiseSearch:
         if not legal:
             return None
         cheapest = min(legal, key=lambda k: rounded_cost(evaluator.verdict(*k).cost))
+        if evaluator.verdict(*cheapest).cost > CLOSE * now:
+            return None
         best = self.cache_reads.kernel_with_cache_reads(PartialKernel(*cheapest, tiled=True))
         return best if evaluator.verdict(best.sketch, best.params).cost < (1 - LEAST_GAIN) * now else None
 

@@ -76,7 +76,7 @@ class Retiler:
             sketch: The kernel.
             params: Tile sizes to start from.
             vectors: Whether fused producers also try one thread per vector of a row.
-            far: Whether all tiles of the root are tried, for tile sizes that were chosen for another kernel.
+            far: Whether all tiles of the root are tried first, for tile sizes that were chosen for another kernel.
             root: Whether tiles of the root are tried at all.
         """
         start = sketch, params
@@ -90,12 +90,12 @@ class Retiler:
     ) -> EvaluationCoroutine[Kernel]:  # fmt: skip
         """As `descend`; intermediate kernels pass all legality checks only with ``legal_only``, as most do anyway."""
         layout = self.enumerator.compute_locations.layout(now[0])
-        for _ in range(SWEEPS):
+        for sweep in range(SWEEPS):
             if self.late():
                 break
             before = now
             if root:
-                now = yield from self._cheapest(now, self._root_variants(*now, layout, far), legal_only)
+                now = yield from self._cheapest(now, self._root_variants(*now, layout, far and not sweep), legal_only)
             for func, where in layout.members:
                 variants = self._member_variants(now[0], func, where, now[1], vectors)
                 now = yield from self._cheapest(now, variants, legal_only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -17,30 +18,33 @@ class EffortLevel:
     """Settings of an effort.
 
     Attributes:
-        settings: Settings of the beam search, of the rewrites and of the refinements.
+        settings: Settings of the beam search, of the rewrites and of the refinements, by kind of target.
         samples: Number of searches for a schedule that is not measured: beam searches, and greedy ones.
         samples_to_measure: Number of searches where the best few schedules are measured, and should differ.
         most_source: Most characters of CUDA source compiled to replace a schedule that spills registers, for each
             schedule returned (`autosched.search.tune.spill_filter.SpillTable`). NVRTC takes about 20 us for each.
     """
 
-    settings: SearchSettings
+    settings: Mapping[str, SearchSettings]
     samples: int
     samples_to_measure: int
     most_source: int
 
 
+_GREEDY = replace(COMPILED, beam_size=1, passes=1, freeze=False, refine=0)
+_PATIENT = replace(COMPILED, refine_patience=1)
+
 EFFORTS: dict[Effort, EffortLevel] = {
-    "fast": EffortLevel(
-        replace(COMPILED, beam_size=1, passes=1, freeze=False, refine=0),
-        samples=1,
-        samples_to_measure=20,
-        most_source=150_000,
-    ),
+    "fast": EffortLevel({"cpu": _GREEDY, "cuda": _GREEDY}, samples=1, samples_to_measure=20, most_source=150_000),
     "default": EffortLevel(
-        replace(COMPILED, beam_size=4, passes=2), samples=1, samples_to_measure=SAMPLES, most_source=300_000
+        {"cpu": replace(_PATIENT, beam_size=4, passes=2), "cuda": _PATIENT},
+        samples=1,
+        samples_to_measure=SAMPLES,
+        most_source=300_000,
     ),
-    "thorough": EffortLevel(COMPILED, samples=SAMPLES, samples_to_measure=SAMPLES, most_source=600_000),
+    "thorough": EffortLevel(
+        {"cpu": COMPILED, "cuda": COMPILED}, samples=SAMPLES, samples_to_measure=SAMPLES, most_source=600_000
+    ),
 }
 """The efforts, the least first. Greedy samples serve diversity: they seldom beat the beam search's best prediction."""
 

@@ -167,7 +167,7 @@ def _draw(
     bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None,
     deadline: float | None,
 ) -> SearchResult:  # fmt: skip
-    samplers = samplers_of(bound, target, model, effort_level(r.effort).settings)
+    samplers = samplers_of(bound, target, model, effort_level(r.effort).settings[target.kind])
     left = _left(deadline)
     share = SEARCH_SHARE if target.kind == "cuda" else 1.0
     return draw_samples(
