@@ -18,6 +18,7 @@ from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline, producers_of
 from autosched.random_pipelines.alignment import resampled_to_shape
 from autosched.random_pipelines.expressions import expression
+from autosched.random_pipelines.families import FAMILIES
 from autosched.random_pipelines.graph import Graph, InputRange
 from autosched.random_pipelines.portable_random import PortableRandom
 from autosched.random_pipelines.settings import RandomPipelineSettings
@@ -48,8 +49,9 @@ class RandomPipeline:
         shapes: Shapes of its inputs, by name.
         params: Values of its run-time parameters, by name.
         seed: Its seed.
-        kinds: The kinds of its stages, in order.
+        kinds: The kinds of its stages, in order; first its family's name, if it has one.
         ranges: Shapes and ranges of its inputs, by name.
+        family: Name of its family; empty for a pipeline of stages drawn by kind.
     """
 
     pipeline: Pipeline
@@ -58,6 +60,7 @@ class RandomPipeline:
     seed: int
     kinds: tuple[str, ...]
     ranges: Mapping[str, InputRange] = field(repr=False)
+    family: str = ""
 
     def bind(self) -> BoundPipeline:
         """Return the pipeline bound to its shapes and parameters."""
@@ -79,15 +82,23 @@ def random_pipeline(seed: int, settings: RandomPipelineSettings | None = None) -
         InputError: If no pipeline of this seed is within the limits.
     """
     settings = settings or RandomPipelineSettings()
+    family = family_of_seed(seed, settings)
     for attempt in range(ATTEMPTS):
         draw = PortableRandom(np.random.default_rng([seed, attempt]))
-        pipeline = _draw_pipeline(draw, settings, seed)
+        pipeline = _draw_pipeline(draw, settings, seed, family)
         if pipeline is not None and _is_within(pipeline.bind(), settings):
             return pipeline
     raise InputError(
         f"no random pipeline of seed {seed} is within the limits after {ATTEMPTS} attempts: raise max_points, "
         "max_bytes or max_operations, or lower extents and channels"
     )
+
+
+def family_of_seed(seed: int, settings: RandomPipelineSettings) -> str:
+    """Return the family of a seed's pipeline, which takes no generation; empty if the settings have no families."""
+    if not settings.families:
+        return ""
+    return PortableRandom(np.random.default_rng([seed, ATTEMPTS])).weighted(settings.families)
 
 
 def distinct_pipelines(
@@ -111,16 +122,23 @@ def distinct_pipelines(
             yield drawn
 
 
-def _draw_pipeline(draw: PortableRandom, settings: RandomPipelineSettings, seed: int) -> RandomPipeline | None:
-    """Return a pipeline, None if no kind of stage fits its first input."""
+def _draw_pipeline(
+    draw: PortableRandom, settings: RandomPipelineSettings, seed: int, family: str
+) -> RandomPipeline | None:
+    """Return a pipeline, None if no kind of stage fits its first input, or its family does not fit the limits."""
     g = Graph(draw, settings)
-    first = g.add_image()
-    for _ in range(draw.weighted(dict(enumerate(FURTHER_IMAGES)))):
-        g.add_image(first.dims, first.shape)
+    kinds: list[str] = []
+    if family:
+        if FAMILIES[family].build(g) is None:
+            return None
+        kinds.append(family)
+    else:
+        first = g.add_image()
+        for _ in range(draw.weighted(dict(enumerate(FURTHER_IMAGES)))):
+            g.add_image(first.dims, first.shape)
     low, high = settings.stages
     u = draw.fraction()
     count = low + int((high - low + 1) * (u + u * u) / 2)
-    kinds: list[str] = []
     while g.stages < count:
         name = _next_kind(g, kinds)
         if name is None:
@@ -128,18 +146,21 @@ def _draw_pipeline(draw: PortableRandom, settings: RandomPipelineSettings, seed:
         kinds.append(name)
     if not kinds:
         return None
-    outputs = _outputs(g, draw.weighted({k + 1: p for k, p in enumerate(settings.outputs)}))
+    most = draw.weighted({k + 1: p for k, p in enumerate(settings.outputs)})
+    outputs = _unread(g) if family and FAMILIES[family].all_outputs else _outputs(g, most)
     pipeline = Pipeline([_over(t) for t in outputs], name=f"random_{seed}")
     names = [i.name for i in pipeline.inputs]
     ranges = {n: g.inputs[n] for n in names}
     params = {p.name: g.params[p.name] for p in pipeline.params}
-    return RandomPipeline(pipeline, {n: r.shape for n, r in ranges.items()}, params, seed, tuple(kinds), ranges)
+    shapes = {n: r.shape for n, r in ranges.items()}
+    return RandomPipeline(pipeline, shapes, params, seed, tuple(kinds), ranges, family)
 
 
 def _next_kind(g: Graph, kinds: list[str]) -> str | None:
     """Add a stage of a kind that often follows the last one, or of any kind; return the kind, None if none fits."""
     weights = g.settings.kinds
-    likely = {k: p for k, p in KINDS[kinds[-1]].then.items() if weights.get(k)} if kinds else {}
+    last = KINDS.get(kinds[-1]) if kinds else None  # None after a family
+    likely = {k: p for k, p in last.then.items() if weights.get(k)} if last else {}
     for _ in range(TRIES):
         follows = g.draw.fraction()
         name = next((k for k, p in likely.items() if (follows := follows - p) < 0), None)

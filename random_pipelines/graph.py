@@ -46,6 +46,7 @@ class Graph:
         operations: Operations of all stages, estimated before shapes are bound.
         bytes_: Bytes of all inputs and Funcs.
         closed: Bounded dimensions of the Funcs.
+        real: Floating-point type of the idioms of families.
     """
 
     draw: PortableRandom
@@ -57,6 +58,7 @@ class Graph:
     operations: int = 0
     bytes_: int = 0
     closed: BoundedDims = field(default_factory=BoundedDims)
+    real: str = "float32"
 
     def pick(self, suits: Callable[[Tensor], bool] = lambda t: True) -> Tensor | None:
         """Return a tensor with a property, most often a recent one, or None if there is none."""

@@ -67,6 +67,19 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
 }
 """Relative frequency of each element type of inputs."""
 
+FAMILY_WEIGHTS: Mapping[str, float] = {
+    "attention": 1.0,
+    "double_precision": 1.0,
+    "rank_filters": 1.0,
+    "recurrences": 1.0,
+    "row_statistics": 1.0,
+    "several_outputs": 1.0,
+    "tables": 1.0,
+    "time_loops": 1.0,
+    "warps": 1.0,
+    "wide_windows": 1.0,
+}
+"""Relative frequency of each family of the configuration group ``users``."""
 
 MOST_STAGES = 10_000
 LEAST = {"max_points": 4, "max_bytes": 1, "max_operations": 1, "max_serial": 1}
@@ -94,6 +107,8 @@ class RandomPipelineSettings:
             pipelines, small ones wide fan-out.
         kinds: Weights by kind of stage; missing kinds do not occur.
         dtypes: Weights of the element types of inputs.
+        families: Weights by family: an idiom of users, then stages up to their intended number. Without any, pipelines
+            begin with an input, and all of their stages are drawn by kind.
     """
 
     stages: tuple[int, int] = (1, 40)
@@ -109,6 +124,7 @@ class RandomPipelineSettings:
     recency: float = 0.55
     kinds: Mapping[str, float] = field(default_factory=lambda: dict(KIND_WEIGHTS))
     dtypes: Mapping[str, float] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
+    families: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("stages", "ranks", "extents", "channels", "outputs"):  # configuration files have lists
@@ -127,9 +143,10 @@ class RandomPipelineSettings:
         for name in ("odd", "recency"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise InputError(f"{name} is {getattr(self, name)}: give a probability")
-        for name, known in (("kinds", KIND_WEIGHTS), ("dtypes", DTYPE_WEIGHTS)):
+        for name, known in (("kinds", KIND_WEIGHTS), ("dtypes", DTYPE_WEIGHTS), ("families", FAMILY_WEIGHTS)):
             given = getattr(self, name)
-            _check_weights(name, given, known)
+            if given or name != "families":
+                _check_weights(name, given, known)
             # a fixed order: the pipeline of a seed does not depend on the order in a file
             object.__setattr__(self, name, {k: given[k] for k in known if k in given})
         if not self.outputs or min(self.outputs) < 0 or sum(self.outputs) <= 0:
@@ -157,3 +174,13 @@ CPU = RandomPipelineSettings(
     extents=(16, 1024), channels=(1, 128), max_points=1 << 21, max_bytes=1 << 27, max_operations=1_000_000_000
 )
 """Pipelines that run in well under a second on a few CPU cores."""
+USERS = RandomPipelineSettings(
+    stages=(1, 16),
+    extents=(16, 2048),
+    channels=(1, 1024),
+    max_points=1 << 23,
+    max_bytes=1 << 28,
+    max_operations=300_000_000,
+    families=FAMILY_WEIGHTS,
+)
+"""Programs in the manner of users, most of which take 0.1 to 30 ms on a few CPU cores."""

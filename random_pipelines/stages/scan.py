@@ -42,7 +42,7 @@ def prefix_sum(g: Graph) -> Tensor | None:
     func[at] = first.expr
     for d in dims:
         r = RDom("r", **{d: (1, t[d])})
-        here, before = _along(t, d, r[0]), _along(t, d, r[0] - 1)
+        here, before = along(t, d, r[0]), along(t, d, r[0] - 1)
         func[here] = func[before] + func[here] if is_sum else fn.max(func[before], func[here])
     return g.add(g.tensor(func, t.dims, t.shape, low, high), terms=1 + len(dims))
 
@@ -64,14 +64,14 @@ def iir(g: Graph) -> Tensor | None:
     for k in range(passes):
         r = RDom("r", **{d: (order, t[d])})
         i, step = (r[0], -1) if k == 0 else (t[d] - 1 - r[0], 1)
-        here = _along(t, d, i)
-        past = func[_along(t, d, i + step)] * (1 - alpha)
+        here = along(t, d, i)
+        past = func[along(t, d, i + step)] * (1 - alpha)
         if order == 2:
-            past = past * 0.75 + func[_along(t, d, i + 2 * step)] * (0.25 * (1 - alpha))
+            past = past * 0.75 + func[along(t, d, i + 2 * step)] * (0.25 * (1 - alpha))
         func[here] = func[here] * alpha + past
     return g.add(g.tensor(func, t.dims, t.shape, first.low, first.high), terms=1 + 2 * passes)
 
 
-def _along(t: Tensor, dim: str, index: Expr) -> tuple[Expr, ...]:
+def along(t: Tensor, dim: str, index: Expr) -> tuple[Expr, ...]:
     """Return the index of a point with another coordinate in one dimension."""
     return tuple(index if d == dim else Var(d) for d in t.dims)
