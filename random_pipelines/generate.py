@@ -139,6 +139,8 @@ def _draw_pipeline(
     low, high = settings.stages
     u = draw.fraction()
     count = low + int((high - low + 1) * (u + u * u) / 2)
+    if family:
+        count += g.stages - 1
     while g.stages < count:
         name = _next_kind(g, kinds)
         if name is None:

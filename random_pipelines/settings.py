@@ -93,7 +93,7 @@ class RandomPipelineSettings:
     Attributes:
         stages: Range of the intended number of stages: definitions and updates of Funcs, without boundary conditions.
             Small numbers are more frequent. The last kind of stage, and the combination of unread tensors, may exceed
-            it by a few stages.
+            it by a few stages. The idiom of a family counts as one.
         ranks: Numbers of dimensions of the first input, equally likely.
         extents: Least and largest extent of a spatial dimension of the first inputs, in points.
         channels: Least and largest extent of a channel or feature dimension, there and of layers.
@@ -107,8 +107,8 @@ class RandomPipelineSettings:
             pipelines, small ones wide fan-out.
         kinds: Weights by kind of stage; missing kinds do not occur.
         dtypes: Weights of the element types of inputs.
-        families: Weights by family: an idiom of users, then stages up to their intended number. Without any, pipelines
-            begin with an input, and all of their stages are drawn by kind.
+        families: Weights by family: an idiom of users, then stages up to their number. Without any, pipelines begin with
+            an input, and all of their stages are drawn by kind.
     """
 
     stages: tuple[int, int] = (1, 40)
@@ -175,7 +175,7 @@ CPU = RandomPipelineSettings(
 )
 """Pipelines that run in well under a second on a few CPU cores."""
 USERS = RandomPipelineSettings(
-    stages=(1, 16),
+    stages=(1, 8),
     extents=(16, 2048),
     channels=(1, 1024),
     max_points=1 << 23,
