@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autosched.random_pipelines.describe import Description, describe
-from autosched.random_pipelines.generate import RandomPipeline, distinct_pipelines, random_pipeline
+from autosched.random_pipelines.generate import RandomPipeline, distinct_pipelines, family_of_seed, random_pipeline
 from autosched.random_pipelines.settings import RandomPipelineSettings
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "RandomPipelineSettings",
     "describe",
     "distinct_pipelines",
+    "family_of_seed",
     "random_pipeline",
 ]

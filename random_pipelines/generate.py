@@ -21,7 +21,7 @@ from autosched.random_pipelines.expressions import expression
 from autosched.random_pipelines.families import FAMILIES
 from autosched.random_pipelines.graph import Graph, InputRange
 from autosched.random_pipelines.portable_random import PortableRandom
-from autosched.random_pipelines.settings import RandomPipelineSettings
+from autosched.random_pipelines.settings import DOUBLE, FAMILY_WEIGHTS, RandomPipelineSettings
 from autosched.random_pipelines.stages import KINDS
 from autosched.random_pipelines.tensor import Tensor
 from autosched.random_pipelines.workload_counts import (
@@ -49,9 +49,10 @@ class RandomPipeline:
         shapes: Shapes of its inputs, by name.
         params: Values of its run-time parameters, by name.
         seed: Its seed.
-        kinds: The kinds of its stages, in order; first its family's name, if it has one.
+        kinds: The kinds of its stages, in order, after the name of its idiom's family, if it has one.
         ranges: Shapes and ranges of its inputs, by name.
-        family: Name of its family; empty for a pipeline of stages drawn by kind.
+        family: Name of its family, after ``double_precision`` and a space if real numbers are float64; empty for a
+            pipeline of stages drawn by kind.
     """
 
     pipeline: Pipeline
@@ -95,10 +96,17 @@ def random_pipeline(seed: int, settings: RandomPipelineSettings | None = None) -
 
 
 def family_of_seed(seed: int, settings: RandomPipelineSettings) -> str:
-    """Return the family of a seed's pipeline, which takes no generation; empty if the settings have no families."""
+    """Return the family of a seed's pipeline without generating it; see `RandomPipeline`."""
     if not settings.families:
         return ""
-    return PortableRandom(np.random.default_rng([seed, ATTEMPTS])).weighted(settings.families)
+    draw = PortableRandom(np.random.default_rng([seed, ATTEMPTS]))  # attempts have the lower numbers
+    name = draw.weighted(settings.families)
+    if name != DOUBLE:
+        return name
+    idioms = {k: w for k, w in settings.families.items() if k != DOUBLE}
+    if sum(idioms.values()) == 0:
+        idioms = {k: w for k, w in FAMILY_WEIGHTS.items() if k != DOUBLE}
+    return f"{DOUBLE} {draw.weighted(idioms)}"
 
 
 def distinct_pipelines(
@@ -128,10 +136,12 @@ def _draw_pipeline(
     """Return a pipeline, None if no kind of stage fits its first input, or its family does not fit the limits."""
     g = Graph(draw, settings)
     kinds: list[str] = []
-    if family:
-        if FAMILIES[family].build(g) is None:
+    *precision, idiom = family.split(" ")
+    if idiom:
+        g.real = "float64" if precision else "float32"
+        if FAMILIES[idiom].build(g) is None:
             return None
-        kinds.append(family)
+        kinds.append(idiom)
     else:
         first = g.add_image()
         for _ in range(draw.weighted(dict(enumerate(FURTHER_IMAGES)))):
@@ -139,7 +149,7 @@ def _draw_pipeline(
     low, high = settings.stages
     u = draw.fraction()
     count = low + int((high - low + 1) * (u + u * u) / 2)
-    if family:
+    if idiom:
         count += g.stages - 1
     while g.stages < count:
         name = _next_kind(g, kinds)
@@ -149,7 +159,7 @@ def _draw_pipeline(
     if not kinds:
         return None
     most = draw.weighted({k + 1: p for k, p in enumerate(settings.outputs)})
-    outputs = _unread(g) if family and FAMILIES[family].all_outputs else _outputs(g, most)
+    outputs = _unread(g) if idiom and FAMILIES[idiom].all_outputs else _outputs(g, most)
     pipeline = Pipeline([_over(t) for t in outputs], name=f"random_{seed}")
     names = [i.name for i in pipeline.inputs]
     ranges = {n: g.inputs[n] for n in names}

@@ -80,6 +80,8 @@ FAMILY_WEIGHTS: Mapping[str, float] = {
     "wide_windows": 1.0,
 }
 """Relative frequency of each family of the configuration group ``users``."""
+DOUBLE = "double_precision"
+"""The family of any other family's idioms, whose real numbers are float64."""
 
 MOST_STAGES = 10_000
 LEAST = {"max_points": 4, "max_bytes": 1, "max_operations": 1, "max_serial": 1}
@@ -107,8 +109,8 @@ class RandomPipelineSettings:
             pipelines, small ones wide fan-out.
         kinds: Weights by kind of stage; missing kinds do not occur.
         dtypes: Weights of the element types of inputs.
-        families: Weights by family: an idiom of users, then stages up to their number. Without any, pipelines begin with
-            an input, and all of their stages are drawn by kind.
+        families: Weights by family: an idiom of users, then stages up to their number. Without any, pipelines begin
+            with an input, and all of their stages are drawn by kind.
     """
 
     stages: tuple[int, int] = (1, 40)

@@ -132,10 +132,10 @@ class Problem:
 
     @property
     def title(self) -> str:
-        """Short title, such as ``blur H=1536 W=2560`` or ``random 17``."""
+        """Short title, such as ``blur H=1536 W=2560``, ``random 17`` or ``random attention 17``."""
         arguments = json.loads(self.arguments)
         if self.kind == "random":
-            return f"random {arguments['seed']}"
+            return " ".join(["random", *filter(None, [arguments.get("family")]), str(arguments["seed"])])
         if self.kind == "pipeline":
             shapes = ", ".join(f"{k} {'x'.join(map(str, shape))}" for k, shape in arguments["shapes"].items())
             return f"{arguments['pipeline']['name']} {shapes}".strip()

@@ -61,10 +61,11 @@ class AppArguments:
 
 @dataclass(frozen=True)
 class RandomArguments:
-    """Identity of a random pipeline; its settings are checked when it is opened."""
+    """Identity of a random pipeline; its settings and its family are checked when it is opened."""
 
     seed: int
     settings: Mapping[str, object]
+    family: str = ""
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -96,8 +97,13 @@ def app_arguments(
 
 def random_arguments(seed: int, settings: Any) -> dict[str, Any]:
     """Return the identity of a random pipeline; ``settings`` is a ``RandomPipelineSettings`` or None."""
-    chosen = settings if settings is not None else _random_pipelines().RandomPipelineSettings()
-    return {"seed": seed, "settings": dataclasses.asdict(chosen)}
+    package = _random_pipelines()
+    chosen = settings if settings is not None else package.RandomPipelineSettings()
+    values = dataclasses.asdict(chosen)
+    if values["families"]:
+        return {"seed": seed, "settings": values, "family": package.family_of_seed(seed, chosen)}
+    del values["families"]  # the texts of stored labels have none
+    return {"seed": seed, "settings": values}
 
 
 def pipeline_arguments(bound: BoundPipeline, params: Mapping[str, Scalar]) -> dict[str, Any]:
@@ -135,11 +141,18 @@ def open_random(arguments: Mapping[str, Any]) -> OpenedProblem:
     """Open a random pipeline.
 
     Raises:
-        InputError: If its settings do not fit, or it has no pipeline within their limits.
+        InputError: If its settings do not fit, it is of another family than it states, or it has no pipeline within
+            their limits.
     """
     package = _random_pipelines()
     node = Node(arguments["settings"], "settings", "a random pipeline", InputError)
     settings: Any = read_as(node, package.RandomPipelineSettings)
+    stated, family = arguments.get("family", ""), package.family_of_seed(arguments["seed"], settings)
+    if stated != family:
+        raise InputError(
+            f"random pipeline {arguments['seed']} is of the family {family or 'none'!r} by its settings, but its text "
+            f"states {stated or 'none'!r}: measure it anew with this release"
+        )
     drawn = package.random_pipeline(arguments["seed"], settings)
     bound = drawn.bind()
     return OpenedProblem(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from autosched.random_pipelines.families import (
     attention,
-    double_precision,
     output_sets,
     rank_filters,
     recurrences,
@@ -23,7 +22,6 @@ from autosched.random_pipelines.family import FAMILIES
 __all__ = [
     "FAMILIES",
     "attention",
-    "double_precision",
     "output_sets",
     "rank_filters",
     "recurrences",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from autosched.measure.store.labels import open_labels
 from autosched.model.data.dataset import Dataset, build_dataset
 from autosched.model.data.feature_store import FeatureStore
 from autosched.model.data.holdout import split
+from autosched.model.data.pipeline_kinds import all_kinds
 from autosched.model.data.samples import one_source
 from autosched.model.data.samples_from_measurements import samples_from
 from autosched.model.evaluation import EvaluationSummary, PipelineScore, summarise, table
@@ -83,16 +85,19 @@ def load_labels(
         )  # fmt: skip
 
 
-def run(config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path) -> TrainOutcome:
-    """Train one model and show the progress."""
+def run(
+    config: DictConfig, dataset: Dataset, held_out: list[str], directory: Path, kinds: Sequence[str] = ()
+) -> TrainOutcome:
+    """Train one model without some families and kinds of pipelines, and show the progress."""
     data, settings = config.data, settings_of(config)
+    unseen = [*held_out, *kinds]
     parts = split(
-        dataset, held_out, validation=data.validation, test=data.test if not held_out else 0.0,
+        dataset, held_out, kinds=kinds, validation=data.validation, test=data.test if not unseen else 0.0,
         seed=settings.optimiser.seed,
     )  # fmt: skip
     with bar("passes") as progress:
-        without = held_out[0] if len(held_out) == 1 else f"{len(held_out)} families"
-        name = f"without {without}" if held_out else "training"
+        without = unseen[0] if len(unseen) == 1 else f"{len(unseen)} families or kinds"
+        name = f"without {without}" if unseen else "training"
         task = progress.add_task(name, total=settings.optimiser.epochs, note="")
 
         def report(epoch: EpochReport) -> None:
@@ -111,6 +116,15 @@ def each_app(config: DictConfig, dataset: Dataset, directory: Path, chosen: list
     for app in chosen or [f for f in dataset.own_families if not f.startswith(RANDOM)]:
         outcome = run(config, dataset, [app], directory / app)
         rows |= {f"{app}, {name}": s for name, s in outcome.summaries.items()}
+    return rows
+
+
+def each_kind(config: DictConfig, dataset: Dataset, directory: Path, chosen: list[str]) -> dict[str, EvaluationSummary]:
+    """Train a model without each kind of pipelines; return the figures on the kinds, by kind and model."""
+    rows: dict[str, EvaluationSummary] = {}
+    for kind in chosen or all_kinds(dataset.own_families):
+        outcome = run(config, dataset, [], directory / kind, [kind])
+        rows |= {f"{kind}, {name}": s for name, s in outcome.summaries.items()}
     return rows
 
 
@@ -144,12 +158,15 @@ def train_and_print(config: DictConfig) -> None:
         print(f"left out: {count} schedules ({reason})")
     directory = Path(config.output)
     held_out: list[Any] = OmegaConf.to_container(config.hold_out)  # type: ignore[assignment]
+    kinds: list[Any] = OmegaConf.to_container(config.hold_out_kinds)  # type: ignore[assignment]
     if held_out[:1] == [EACH]:
         print(table(each_app(config, dataset, directory, held_out[1:]), dataset.source))
+    elif kinds[:1] == [EACH]:
+        print(table(each_kind(config, dataset, directory, kinds[1:]), dataset.source))
     else:
         if config.folds:
             figures = cross_validated(config, dataset, directory)
             print(f"{config.folds}-fold cross-validation\n\n{table(figures, dataset.source)}\n")
-        outcome = run(config, dataset, held_out, directory)
+        outcome = run(config, dataset, held_out, directory, kinds)
         print(outcome.table())
         print(f"weights in {outcome.weights}")
