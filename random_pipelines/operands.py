@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from autosched.lang.dtypes import as_dtype
 from autosched.random_pipelines import arithmetic as ar
 from autosched.random_pipelines.graph import Graph, value_range
 from autosched.random_pipelines.portable_random import PortableRandom
@@ -88,7 +89,7 @@ def preluded(g: Graph, t: Tensor, least: int = 3) -> Tensor:
 
 def add_array(g: Graph, dtype: str, dims: Sequence[str], shape: Sequence[int], name: str = "in") -> Tensor:
     """Return a new input of an element type's usual range, which stages do not read unless they are given it."""
-    low, high = value_range(g.draw, ar.as_dtype(dtype))
+    low, high = value_range(g.draw, as_dtype(dtype))
     return g.add_input(dtype, dims, shape, low, high, name)
 
 

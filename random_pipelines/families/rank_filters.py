@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import autosched.lang.functions as fn
 from autosched.lang.expr import Expr, Var
@@ -19,8 +18,14 @@ from autosched.random_pipelines.tensor import Tensor, Value
 
 Filter = Callable[[Graph, Tensor, str], Tensor]
 
-CROSS = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
-PLANE = tuple(itertools.product((-1, 0, 1), repeat=2))
+Offsets = tuple[tuple[int, int], ...]
+
+CROSS: Offsets = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))
+PLANE: Offsets = tuple((j, i) for j in (-1, 0, 1) for i in (-1, 0, 1))
+LINE: Offsets = ((0, -1), (0, 0), (0, 1))
+LONG_LINE: Offsets = tuple((0, i) for i in range(-3, 4))
+RANKED: tuple[Offsets, ...] = (PLANE, PLANE, CROSS, LONG_LINE)
+ELEMENTS: tuple[Offsets, ...] = (PLANE, CROSS, CROSS, LINE)
 
 
 @family("rank_filters")
@@ -44,14 +49,14 @@ def rank_filters(g: Graph) -> Tensor | None:
     return t
 
 
-def _neighbours(t: Tensor, offsets: Sequence[tuple[int, int]]) -> list[Expr]:
+def _neighbours(t: Tensor, offsets: Offsets) -> list[Expr]:
     return [t.at({"y": Var("y") + j, "x": Var("x") + i}).expr for j, i in offsets]
 
 
-def _median(g: Graph, t: Tensor, boundary: str, sizes: Mapping[str, int]) -> Tensor:
+def _median(g: Graph, t: Tensor, boundary: str, sizes: dict[str, int]) -> Tensor:
     """The median of a window by the idiom of the language."""
     source = g.bounded(t, boundary, list(sizes))
-    result = g.tensor(median(source.source, **sizes), t.dims, t.shape, source.low, source.high)
+    result = g.tensor(median(source.source, name="median", **sizes), t.dims, t.shape, source.low, source.high)
     return g.add(result, terms=4)
 
 
@@ -66,10 +71,10 @@ def _median5(g: Graph, t: Tensor, boundary: str) -> Tensor:
 
 def _ranks(g: Graph, t: Tensor, boundary: str) -> Tensor:
     """An element of any rank of nine or five, by a network in one expression; or the mean of the middle ones."""
-    offsets = g.draw.pick((PLANE, PLANE, CROSS, tuple((0, i) for i in range(-3, 4))))
+    offsets = g.draw.pick(RANKED)
     source = g.bounded(t, boundary, ["y", "x"])
     n = len(offsets)
-    ranks = (n // 2,) if g.draw.chance(0.5) else (g.draw.integer(0, n - 1),)
+    ranks: tuple[int, ...] = (n // 2,) if g.draw.chance(0.5) else (g.draw.integer(0, n - 1),)
     trimmed = g.draw.chance(0.2)
     ranks = tuple(range(1, n - 1)) if trimmed else ranks
     network = merge_exchange(n) if g.draw.chance(0.2) else selection_network(n, ranks)
@@ -107,7 +112,7 @@ def _bisection(g: Graph, t: Tensor, boundary: str) -> Tensor:
 
 def _morphology(g: Graph, t: Tensor, boundary: str) -> Tensor:
     """Dilation, erosion, opening, closing, gradient or top hat with a small element, written out."""
-    offsets = g.draw.pick((PLANE, CROSS, CROSS, ((0, -1), (0, 0), (0, 1))))
+    offsets = g.draw.pick(ELEMENTS)
     how = g.draw.pick(("single", "double", "double", "gradient", "hat"))
     first, second = (fn.min, fn.max) if g.draw.chance(0.5) else (fn.max, fn.min)
     low = _extreme(g, t, boundary, offsets, first)
@@ -124,9 +129,7 @@ def _morphology(g: Graph, t: Tensor, boundary: str) -> Tensor:
     return both
 
 
-def _extreme(
-    g: Graph, t: Tensor, boundary: str, offsets: Sequence[tuple[int, int]], extreme: Callable[[Expr, Expr], Expr]
-) -> Tensor:
+def _extreme(g: Graph, t: Tensor, boundary: str, offsets: Offsets, extreme: Callable[[Expr, Expr], Expr]) -> Tensor:
     source = g.bounded(t, boundary, ["y", "x"])
     values = _neighbours(source, offsets)
     value = values[0]

@@ -24,6 +24,8 @@ SIZES = (3, 4, 5, 6, 7, 7, 8, 9, 9, 11, 13, 15, 15, 16, 17, 19, 21, 25, 27, 31, 
 MOST_PLANE = 121
 """Most elements of a window that is not computed by one dimension after the other."""
 MOST_UNROLLED = 11
+EXTREMES: tuple[Reduction, ...] = ("min", "max")
+OPENINGS: tuple[tuple[Reduction, Reduction], ...] = (("min", "max"), ("max", "min"))
 
 
 @family("wide_windows")
@@ -88,12 +90,12 @@ def _box(g: Graph, t: Tensor, taps: Taps, boundary: str) -> Tensor:
 
 def _extreme(g: Graph, t: Tensor, taps: Taps, boundary: str) -> Tensor:
     """Minimum or maximum."""
-    return _visible(g, windowed(g, t, taps, g.draw.pick(("min", "max")), boundary))
+    return _visible(g, windowed(g, t, taps, g.draw.pick(EXTREMES), boundary))
 
 
 def _opening(g: Graph, t: Tensor, taps: Taps, boundary: str) -> Tensor:
     """Opening or closing, often with the difference from the image (top hat), or the gradient of both extremes."""
-    first, second = g.draw.pick((("min", "max"), ("max", "min")))
+    first, second = g.draw.pick(OPENINGS)
     low = windowed(g, t, taps, first, boundary)
     if g.draw.chance(0.25):
         high = windowed(g, t, taps, second, boundary)
