@@ -159,6 +159,8 @@ def train_and_print(config: DictConfig) -> None:
     directory = Path(config.output)
     held_out: list[Any] = OmegaConf.to_container(config.hold_out)  # type: ignore[assignment]
     kinds: list[Any] = OmegaConf.to_container(config.hold_out_kinds)  # type: ignore[assignment]
+    if EACH in held_out and kinds:
+        raise InputError("hold_out=[each] trains without one app at a time: leave out hold_out_kinds, or run it alone")
     if held_out[:1] == [EACH]:
         print(table(each_app(config, dataset, directory, held_out[1:]), dataset.source))
     elif kinds[:1] == [EACH]:

@@ -89,6 +89,15 @@ def test_apps_lie_evenly_among_random_pipelines() -> None:
     assert [p.kind for p in problems] == ["random", "app", "random", "random", "app", "random"]
 
 
+def test_problems_of_families_state_them() -> None:
+    with hydra.initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        config = hydra.compose("make_dataset", ["random_pipelines=users", "dataset.pipelines=6"])
+    titles = [p.title.split(" ") for p in training_dataset.problems_of(config)]
+    assert [int(words[-1]) for words in titles] == list(range(6))
+    assert {words[-2] for words in titles} <= set(config.random_pipelines.families)
+    assert len({words[-2] for words in titles}) > 2
+
+
 def test_mistakes_are_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "other.sqlite").write_text("no database " * 100)
     command = [sys.executable, str(ROOT / "scripts" / "make_dataset.py"), "database=other.sqlite"]

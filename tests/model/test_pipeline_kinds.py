@@ -72,6 +72,15 @@ def test_an_absent_kind_is_refused(dataset: Dataset) -> None:
         split(without, kinds=["warps"])
 
 
+def test_apps_and_kinds_one_at_a_time_are_refused(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_model, "load_data", lambda config: dataset)
+    config = composed("hold_out=[each]", "hold_out_kinds=[tables]")
+    with pytest.raises(
+        InputError, match=r"hold_out=\[each\] trains without one app at a time: leave out hold_out_kinds"
+    ):
+        cost_model.train_and_print(config)
+
+
 def test_a_model_without_each_kind(dataset: Dataset, tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     write_database(path, samples(), H200)

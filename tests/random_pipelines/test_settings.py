@@ -9,7 +9,7 @@ import pytest
 
 from autosched.errors import InputError
 from autosched.random_pipelines import random_pipeline
-from autosched.random_pipelines.settings import CPU, SMALL, RandomPipelineSettings
+from autosched.random_pipelines.settings import CPU, SMALL, USERS, RandomPipelineSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
@@ -24,7 +24,7 @@ def composed(group: str, *overrides: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("group", "expected"), [("standard", RandomPipelineSettings()), ("cpu", CPU), ("small", SMALL)]
+    ("group", "expected"), [("standard", RandomPipelineSettings()), ("cpu", CPU), ("small", SMALL), ("users", USERS)]
 )
 def test_groups(group: str, expected: RandomPipelineSettings) -> None:
     assert composed(group) == expected
@@ -34,6 +34,11 @@ def test_one_weight_can_be_overridden() -> None:
     found = composed("small", "random_pipelines.kinds.flip=0", "random_pipelines.stages=[2,5]")
     assert found.kinds == {**SMALL.kinds, "flip": 0}
     assert found.stages == (2, 5)
+
+
+def test_one_family_can_be_overridden() -> None:
+    found = composed("users", "random_pipelines.families.tables=5")
+    assert found.families == {**USERS.families, "tables": 5}
 
 
 def test_order_of_weights_does_not_matter() -> None:
