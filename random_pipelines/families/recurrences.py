@@ -85,7 +85,7 @@ def _integral(g: Graph, t: Tensor, dims: list[str], first: Value, how: str, limi
     if how != "sum" or g.draw.chance(0.4):
         return s
     radius = g.draw.integer(1, 15)
-    ends = {d: (fn.max(Var(d) - radius, 0), fn.min(Var(d) + radius, t[d] - 1)) for d in ("y", "x")}
+    ends = {d: tuple(fn.clamp(Var(d) + k, 0, t[d] - 1) for k in (-radius, radius)) for d in ("y", "x")}
     (y0, y1), (x0, x1) = ends["y"], ends["x"]
     total = (
         s.at({"y": y1, "x": x1}).expr - s.at({"y": y0, "x": x1}).expr

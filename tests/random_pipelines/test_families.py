@@ -67,6 +67,12 @@ def test_a_family_is_many_programs(family: str) -> None:
         assert all(prod(f.extents) <= USERS.max_points for f in computed_funcs(bound))
 
 
+def test_reads_stay_in_range_after_every_recurrence() -> None:
+    """Stages after an idiom may read outside of its shape only where it can be computed there."""
+    for seed in range(700, 820):
+        random_pipeline(seed, only("recurrences")).bind()
+
+
 def test_families_are_drawn_by_weight() -> None:
     settings = replace(USERS, families={"tables": 3.0, "warps": 1.0, DOUBLE: 0.0})
     drawn = Counter(family_of_seed(seed, settings) for seed in range(400))
