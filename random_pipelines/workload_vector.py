@@ -16,6 +16,7 @@ from autosched.lang.expr import Binary, Call, Load, Select, walk
 from autosched.random_pipelines.workload_counts import computed_funcs, evaluations, func_bytes, input_bytes
 
 EXTREMES = ("min", "max")
+SHARES = ("reduction", "carried", "calls", "extremes", "selects", "gathers", "loads", "integers", "bits")
 
 
 @dataclass(slots=True)
@@ -37,9 +38,6 @@ class StageTotals:
     def add(self, name: str, amount: float) -> None:
         """Add to a share."""
         self.shares[name] += amount
-
-
-SHARES = ("reduction", "carried", "calls", "extremes", "selects", "gathers", "loads", "integers", "bits")
 
 
 def workload_vector(bound: BoundPipeline) -> NDArray[np.float64]:
