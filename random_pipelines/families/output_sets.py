@@ -31,7 +31,10 @@ def several_outputs(g: Graph) -> Tensor | None:
     t = image(g, 12, types)
     if not g.fits(t.shape, terms=8) or t.points // t.shape[-1] > g.settings.max_serial:
         return None
-    other = add_array(g, t.dtype.name, t.dims, t.shape) if g.draw.chance(0.5) and t.dtype.kind != "b" else t
+    if g.draw.chance(0.5):
+        other = add_array(g, t.dtype.name, t.dims, t.shape)
+    else:
+        other = g.add_stage("mirror", t.extents, t.at({"x": t["x"] - 1 - Var("x")}), visible=False)
     base = t
     if g.draw.chance(0.6):
         source = g.bounded(t, g.draw.pick(BOUNDARIES), ["x"])

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from math import prod
 
+import numpy as np
 import pytest
 
 from autosched.errors import InputError
@@ -15,11 +16,11 @@ from autosched.random_pipelines import RandomPipelineSettings, family_of_seed, r
 from autosched.random_pipelines.families import FAMILIES
 from autosched.random_pipelines.settings import CPU, DOUBLE, FAMILY_WEIGHTS, USERS
 from autosched.random_pipelines.workload_counts import computed_funcs, total_evaluations
+from autosched.reference import interpret
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from tests.fuzz.witnesses import compile_for_gpu
 from tests.random_pipelines.family_witnesses import disagreements, small_pipeline
 
-FEW = 2
 MANY = 30
 FIRST = {name: 1000 + 100 * k for k, name in enumerate(FAMILY_WEIGHTS)}
 
@@ -71,6 +72,18 @@ def test_reads_stay_in_range_after_every_recurrence() -> None:
     """Stages after an idiom may read outside of its shape only where it can be computed there."""
     for seed in range(700, 820):
         random_pipeline(seed, only("recurrences")).bind()
+
+
+def test_few_outputs_are_constant() -> None:
+    constant = outputs = 0
+    for family in FAMILY_WEIGHTS:
+        for seed in range(4):
+            p = small_pipeline(family, seed)
+            for array in interpret(p.pipeline, p.inputs(np.random.default_rng(seed)), p.params).values():
+                outputs += array.size > 8
+                constant += array.size > 8 and bool((array == array.flat[0]).all())
+    assert outputs >= 40
+    assert constant <= 2
 
 
 def test_families_are_drawn_by_weight() -> None:
