@@ -8,6 +8,7 @@ from autosched._version import __version__
 from autosched.commands.apps import apps
 from autosched.commands.bench import bench
 from autosched.commands.cache import cache
+from autosched.commands.calibrate import calibrate
 from autosched.commands.doctor import doctor
 from autosched.commands.export import export
 from autosched.commands.group import CommandGroup
@@ -22,7 +23,7 @@ def main() -> None:
     """Schedule array pipelines for GPUs, and run them."""
 
 
-for command in (apps, schedule, tune, run, export, bench, cache, doctor):
+for command in (apps, schedule, tune, run, export, bench, calibrate, cache, doctor):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from autosched.errors import CacheError, InputError, shortened
 
 ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_CACHE_DIR": "directory of compiled kernels (default: XDG_CACHE_HOME/autosched or ~/.cache/autosched)",
+    "AUTOSCHED_CALIBRATE": "0 keeps searches for this machine's processor from measuring its scale (default: 1)",
     "AUTOSCHED_CC": "C compiler of the CPU backend (default: CC, then cc, gcc, clang)",
     "AUTOSCHED_CXX": "C++ compiler of the emulator (default: CXX, then c++, g++, clang++)",
     "AUTOSCHED_COMPILE_JOBS": "number of parallel compiler processes (default: the CPUs this process may use)",
@@ -62,6 +63,7 @@ class Settings:
         compile_jobs: Number of concurrent compiler processes, 1 to `MOST_JOBS`.
         cuda_graphs: Whether repeated launches are captured into CUDA graphs.
         debug: Whether the command line shows the tracebacks of errors.
+        calibrate: Whether searches for this machine's processor measure the scale of their predictions, once.
     """
 
     cache_dir: Path | None
@@ -70,6 +72,7 @@ class Settings:
     compile_jobs: int = 1
     cuda_graphs: bool = True
     debug: bool = False
+    calibrate: bool = True
 
     def require_cache_dir(self) -> Path:
         """Return the root of the on-disk cache.
@@ -101,6 +104,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         compile_jobs=_compile_jobs(env),
         cuda_graphs=_switch(env, "AUTOSCHED_CUDA_GRAPHS", default=True),
         debug=_switch(env, "AUTOSCHED_DEBUG", default=False),
+        calibrate=_switch(env, "AUTOSCHED_CALIBRATE", default=True),
     )
 
 

@@ -21,6 +21,7 @@ from autosched.target import Target
 
 CACHE = "AUTOSCHED_CACHE_DIR"
 SPARING = {
+    "AUTOSCHED_CALIBRATE": "0",  # predictions do not depend on the machine
     "AUTOSCHED_COMPILE_JOBS": "1",  # several tests run at a time: more compilers only take longer to start
     "OMP_WAIT_POLICY": "passive",  # threads that wait for one another leave the cores to others
     "OPENBLAS_NUM_THREADS": "1",

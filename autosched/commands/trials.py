@@ -21,7 +21,8 @@ def how_text(scheduled: ScheduledPipeline) -> str:
     parts += [f"{origin.effort} effort"] if origin.effort else []
     if origin.predicted_s is not None:
         by = f" by the {origin.model}" if origin.model else ""
-        parts.append(f"predicted {format_time(origin.predicted_s)}{by}")
+        scale = f", {origin.scale}" if origin.scale else ""
+        parts.append(f"predicted {format_time(origin.predicted_s)}{by}{scale}")
     if origin.measured_s is not None:
         parts.append(f"{format_time(origin.measured_s)} ({origin.source})")
     parts += [note for note in (origin.note, "taken from the cache" if origin.reused else "") if note]

@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.errors import InputError
+from autosched.errors import AutoschedError, InputError
 from autosched.lang.expr import Scalar
 from autosched.measure.compile.content_keys import digest
 from autosched.model.predict.bundled_weights import SUFFIX, find_weights, shipped_weights
+from autosched.runtime.compile.host_compiler import have_compiler
+from autosched.search.calibration.processor_scale import ProcessorScale
+from autosched.search.calibration.scale_cache import SEARCH_LIMIT_S, find_scale, is_this_processor, measure_scale
 from autosched.search.cost.protocol import CostModel
-from autosched.search.results import SearchResult
+from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.effort_levels import effort_level
@@ -28,6 +31,7 @@ from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem, without_spills
 from autosched.search.tune.spill_repair import with_repaired
 from autosched.search.tune.top_k import Trials
+from autosched.settings import settings
 from autosched.target import Target
 
 SEARCH_SHARE = 0.8
@@ -85,12 +89,18 @@ def find_schedule(
             notes.append(f"{trials.wrong} schedules computed a wrong result and were left out; please report this")
         notes += [trials.note] if trials.note else []
     best = result.ranked[0]
+    scale = ProcessorScale() if failed else _scale(request, target, best)
     provenance = Provenance(
         strategy=_name(request.strategy),
         samples=result.samples,
         seed=request.seed,
         model=result.predicted_by,
-        predicted_s=None if math.isnan(best.seconds) else best.seconds,
+        predicted_s=None
+        if math.isnan(best.seconds)
+        else best.seconds
+        if scale is None
+        else scale.seconds(best.seconds),
+        scale="" if scale is None else str(scale),
         measured_s=trials.best.seconds if trials else None,
         source=trials.source if trials else "",
         took_s=time.perf_counter() - started,
@@ -100,6 +110,21 @@ def find_schedule(
     if key is not None and not failed:
         keep_searched(bound, target, key, best.schedule, provenance, trials)
     return OneShotAnswer(best.schedule, provenance, result, trials)
+
+
+def _scale(request: Request, target: Target, best: RankedSchedule) -> ProcessorScale:
+    """Return the scale of predictions for this machine's processor, which the first default search measures."""
+    is_ours = request.cost is None or isinstance(request.cost, str | os.PathLike)  # not the caller's model
+    if best.evaluator is None or not is_ours or not is_this_processor(target) or not have_compiler():
+        return ProcessorScale()
+    may_measure = request.strategy is None and request.seconds is None and settings().calibrate
+    try:
+        scale = find_scale(target, best.evaluator.model)
+        if scale is None and may_measure:
+            scale = measure_scale(target, best.evaluator.model, SEARCH_LIMIT_S)
+    except AutoschedError as error:  # such as a cache that cannot be written: a schedule needs no scale
+        return ProcessorScale(note=f"not scaled: {error}")
+    return scale or ProcessorScale()
 
 
 def _prefer_without_spills(

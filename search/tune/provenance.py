@@ -20,7 +20,9 @@ class Provenance:
         samples: Number of drawn schedules.
         seed: Source of randomness.
         model: Name of the cost model of ``predicted_s``, with the source of its labels; empty if unknown.
-        predicted_s: Predicted seconds; None without a prediction.
+        predicted_s: Predicted seconds of a call; None without a prediction.
+        scale: Correction of ``predicted_s`` by measurements on this processor, or why there is none; empty where none
+            was tried.
         measured_s: Measured or simulated seconds; None without a timing.
         source: Source of the times: ``measured:<device>`` or ``simulated:<target>``; empty without a timing.
         took_s: Seconds of the search.
@@ -41,10 +43,12 @@ class Provenance:
     note: str = ""
     reused: bool = False
     effort: str = ""
+    scale: str = ""
 
     def __repr__(self) -> str:
         by = f" by {self.model}" if self.model else ""
-        times = [] if self.predicted_s is None else [f"predicted {format_time(self.predicted_s)}{by}"]
+        scale = f", {self.scale}" if self.scale else ""
+        times = [] if self.predicted_s is None else [f"predicted {format_time(self.predicted_s)}{by}{scale}"]
         times += [] if self.measured_s is None else [f"{format_time(self.measured_s)} by {self.source}"]
         reused = ", from the schedule cache" if self.reused else ""
         note = f"; {self.note}" if self.note else ""

@@ -92,6 +92,7 @@ def test_switches_and_numbers() -> None:
 def test_every_variable_of_the_table_is_read() -> None:
     values = {
         "AUTOSCHED_CACHE_DIR": "/elsewhere",
+        "AUTOSCHED_CALIBRATE": "0",
         "AUTOSCHED_CC": "my-cc",
         "AUTOSCHED_CXX": "my-c++",
         "AUTOSCHED_COMPILE_JOBS": "17",

@@ -1,0 +1,77 @@
+"""Scale of predictions on one processor: a factor, and the time of a call.
+
+The model's coefficients are those of a kind of processor, and of other machines. The microbenchmarks give one factor,
+the median of measured over predicted time. One factor for all components changes no ranking of schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.runtime.timing.interleaved import Rounds
+from autosched.runtime.timing.statistics import median_and_spread
+
+Floats = NDArray[np.float64]
+
+MOST_SPREAD = 0.1
+"""Largest interquartile range of the factor over the rounds, relative to the factor, of a scale that is used."""
+
+REMEDY = "run 'autosched calibrate' while nothing else runs"
+
+
+@dataclass(frozen=True)
+class ProcessorScale:
+    """Correction of predicted times.
+
+    Attributes:
+        factor: Measured over predicted seconds of kernels; 1 without a measurement.
+        call_s: Seconds of a call in addition to its kernels; 0 without a measurement.
+        spread: Interquartile range of the factor over the rounds, relative to the factor.
+        note: Reason why times are not scaled, or empty.
+    """
+
+    factor: float = 1.0
+    call_s: float = 0.0
+    spread: float = 0.0
+    note: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether times are scaled."""
+        return (self.factor, self.call_s) != (1, 0)
+
+    def seconds(self, predicted_s: float) -> float:
+        """Return the scaled seconds of a call, from the predicted seconds of its kernels."""
+        return self.factor * predicted_s + self.call_s
+
+    def __str__(self) -> str:
+        return f"scaled by {self.factor:.2f} (measured on this processor)" if self.is_measured else self.note
+
+
+def fit_scale(predicted: Mapping[str, float], rounds: Rounds, tiny: str) -> ProcessorScale:
+    """Return the scale of microbenchmarks; one that changes nothing if their times spread too much.
+
+    Args:
+        predicted: Predicted seconds of each microbenchmark.
+        rounds: Measured seconds, a column for each.
+        tiny: Name of the microbenchmark whose kernel takes next to no time.
+    """
+    names = list(predicted)
+    seconds: Floats = np.asarray(rounds.seconds, np.float64)
+    kernels = np.array([name != tiny for name in names])
+    expected = np.array(list(predicted.values()))
+    call_s = max(float(np.median(seconds[:, ~kernels])) - predicted[tiny], 0.0)
+    ratios = (seconds[:, kernels] - call_s) / expected[kernels]
+    factor = float(np.median(np.median(ratios, axis=0)))
+    _, spread = median_and_spread(np.median(ratios, axis=1).tolist())
+    if factor <= 0 or spread > MOST_SPREAD:
+        return ProcessorScale(
+            spread=spread,
+            note=f"not scaled: times on this processor spread by {100 * spread:.0f} %, over {100 * MOST_SPREAD:.0f} %; "
+            f"{REMEDY}",
+        )
+    return ProcessorScale(factor, call_s, spread)
