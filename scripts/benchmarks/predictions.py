@@ -3,8 +3,9 @@
     python scripts/bench_predictions.py FOLDER [--half worked|held-out|both] [--seed 2026] [--only NAME,...]
     python scripts/bench_predictions.py --apps harris,unsharp
 
-Each pipeline has 24 schedules: the baseline, 8 of the default search, and 15 random legal ones within 10 times of the
-fastest. They are called as a user calls them (new outputs, the same inputs), in turns. Times are medians; with
+Each pipeline has up to 24 schedules: the baseline, 8 of the default search, and 15 random legal ones (uniform, and of
+the search space) within 10 times of the fastest. They are called as a user calls them (new outputs, the same inputs),
+in turns. Times are medians; with
 ``OMP_NUM_THREADS=1`` they are processor times of the calling thread, which exclude other processes. A row each: the
 factor by which the prediction of the default search's schedule is off (measured over predicted), and Spearman's rank
 correlation of the 24 times. The correlation is left out where the times spread by less than 1.3.
@@ -17,6 +18,7 @@ components of all schedules. ``--read`` prints the table of such a file with the
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -38,26 +40,36 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, ScheduleError
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
-from autosched.runtime.timing.interleaved import RoundsRule, time_interleaved
+from autosched.runtime.timing.interleaved import Rounds, RoundsRule, time_interleaved
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.types import Schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.beam.random_states import RandomStates
+from autosched.search.calibration.calibration_service import CalibrationService
+from autosched.search.calibration.microbenchmarks import TINY
+from autosched.search.calibration.processor_scale import ProcessorScale, fit_scale
+from autosched.search.calibration.scale_cache import predicted_seconds
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.protocol import CostModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.settings import SearchSettings
+from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune.cost_models import cost_model
 from autosched.target import Target, get_target
 from benchmarks.prediction_cases import PredictionCase, app_case, cases_of, files_of, halves
 
 SEARCHED, RANDOM = 8, 15
-"""Schedules of the search, and random ones."""
+"""Schedules of the search, and random ones, by default."""
 SLOWEST = 10.0
 """Random schedules are this many times as slow as the fastest one at most."""
-DRAWS, DRAWING_S = 90, 60.0
-"""Most random schedules that are tried for a pipeline, and the seconds after which no more are drawn."""
+DRAWS, DRAWING_S, COMPILING_S = 60, 240.0, 120.0
+"""Most random schedules that are tried for a pipeline, the seconds after which no more are drawn, and the longest time
+of compiling one.
+"""
 LEAST_SPREAD = 1.3
 """Slowest over fastest time from which ranks mean something."""
 MOST_OFF, LEAST_RANK = 2.0, 0.7
@@ -87,11 +99,19 @@ class TimedSchedule:
 
 @dataclass
 class PredictionRow:
-    """The schedules of one pipeline; the first of kind ``search`` is the default search's result."""
+    """The schedules of one pipeline.
+
+    Attributes:
+        group: File or app that it comes from.
+        name: Name in tables.
+        schedules: The schedules; the first of kind ``search`` is the default search's result.
+        calibration: Rounds of the microbenchmarks, timed after the pipeline.
+    """
 
     group: str
     name: str
     schedules: list[TimedSchedule]
+    calibration: tuple[tuple[float, ...], ...] = ()
 
     @property
     def off(self) -> float:
@@ -147,6 +167,11 @@ def predicted(scheduled: ScheduledPipeline, model: CostModel) -> TimedSchedule:
     return TimedSchedule("", seconds, parts=parts)
 
 
+def clock_of_calls() -> Callable[[], float]:
+    """Return the clock of calls: the thread's processor time if kernels have one thread."""
+    return time.thread_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
+
+
 class TimedCandidates:
     """Compiles and calls the schedules of a pipeline.
 
@@ -161,28 +186,26 @@ class TimedCandidates:
             case.pipeline, {name: a.shape for name, a in case.inputs.items()}, dict(case.params)
         )
         self._arguments = {**case.inputs, **case.params}
-        one_thread = os.environ.get("OMP_NUM_THREADS") == "1"
-        self.clock = time.thread_time if one_thread else time.perf_counter
+        self.clock = clock_of_calls()
 
     def scheduled(self, schedule: Schedule) -> ScheduledPipeline:
         """Return the pipeline with a schedule."""
         return ScheduledPipeline(self.bound, schedule, self.target, dict(self.case.params))
 
     def compiled(self, schedules: Sequence[Schedule]) -> Iterator[tuple[Schedule, Call]]:
-        """Yield the schedules that compile, with a function that calls the kernel."""
+        """Yield the schedules that compile in time, with a function that calls the kernel."""
 
-        def compile_one(schedule: Schedule) -> Call | None:
+        def compile_one(schedule: Schedule) -> Call:
+            return partial(self.scheduled(schedule).compile("cpu"), self._arguments)
+
+        pool = ThreadPoolExecutor(2)
+        futures = [(s, pool.submit(compile_one, s)) for s in schedules]
+        for schedule, future in futures:
             try:
-                kernel = self.scheduled(schedule).compile("cpu")
-            except AutoschedError as error:
+                yield schedule, future.result(COMPILING_S)
+            except (AutoschedError, TimeoutError) as error:
                 print(f"  left out: {type(error).__name__}", file=sys.stderr)
-                return None
-            return partial(kernel, self._arguments)
-
-        with ThreadPoolExecutor(2) as pool:
-            for schedule, call in zip(schedules, pool.map(compile_one, schedules), strict=True):
-                if call is not None:
-                    yield schedule, call
+        pool.shutdown(wait=False, cancel_futures=True)
 
     def seconds(self, call: Call) -> float:
         """Return the seconds of one call."""
@@ -191,31 +214,49 @@ class TimedCandidates:
         return self.clock() - started
 
 
-def candidates(timed: TimedCandidates, seed: int) -> list[tuple[str, Schedule, Call]]:
-    """Return the schedules to compare, with their kinds and compiled calls."""
-    case, target = timed.case, timed.target
-    answer = autosched.schedule(case.pipeline, inputs=case.inputs, params=dict(case.params), target=target, reuse=False)
+def searched_schedules(timed: TimedCandidates, count: int) -> list[Schedule]:
+    """Return the best schedules of the default search, first the one that it returns."""
+    case = timed.case
+    answer = autosched.schedule(
+        case.pipeline, inputs=case.inputs, params=dict(case.params), target=timed.target, reuse=False
+    )
     ranked = answer.search_result.ranked if answer.search_result else ()
-    searched = [answer.schedule, *(r.schedule for r in ranked if r.schedule != answer.schedule)][:SEARCHED]
-    roots = schedule_roots(timed.bound, target)
-    kinds = {roots: "roots"} | dict.fromkeys(searched, "search")
+    return list(dict.fromkeys([answer.schedule, *(r.schedule for r in ranked)]))[:count]
+
+
+def random_schedules(timed: TimedCandidates, seed: int) -> Iterator[Schedule]:
+    """Yield random legal schedules: alternately uniform ones, and states of the search space."""
+    evaluator = KernelEvaluator(timed.bound, timed.target, CpuModel(timed.target), SearchSettings())
+    states = RandomStates(evaluator, varied=False, enumerator=OptionEnumerator(evaluator))
+    rng = np.random.default_rng([seed, 2])
+    while True:
+        yield sample_schedule(timed.bound, timed.target, rng)
+        drawn = states.draw_legal(rng)
+        if drawn is not None:
+            yield drawn[1]
+
+
+def candidates(timed: TimedCandidates, searched: int, drawn: int, seed: int) -> list[tuple[str, Schedule, Call]]:
+    """Return the schedules to compare, with their kinds and compiled calls."""
+    best_ones = searched_schedules(timed, searched)
+    kinds = {schedule_roots(timed.bound, timed.target): "roots"} | dict.fromkeys(best_ones, "search")
     chosen = [(kinds[s], s, call) for s, call in timed.compiled(list(kinds))]
     best = min(_warm_seconds(timed, call) for _, _, call in chosen)
-    rng = np.random.default_rng([seed, 2])
-    drawn, deadline = 0, time.perf_counter() + DRAWING_S
+    deadline = time.perf_counter() + DRAWING_S
     accepted: list[tuple[str, Schedule, Call]] = []
     seen = set(kinds)
-    while len(accepted) < RANDOM and drawn < DRAWS and time.perf_counter() < deadline:
-        batch = [sample_schedule(timed.bound, target, rng) for _ in range(6)]
-        drawn += len(batch)
-        fresh = [s for s in dict.fromkeys(batch) if s not in seen]
+    source = random_schedules(timed, seed)
+    for _ in range(DRAWS // 4):
+        if len(accepted) >= drawn or time.perf_counter() > deadline:
+            break
+        fresh = [s for s in dict.fromkeys(itertools.islice(source, 4)) if s not in seen]
         seen.update(fresh)
         for schedule, call in timed.compiled(fresh):
             seconds = _warm_seconds(timed, call, SLOWEST * best)
             best = min(best, seconds)
             if seconds <= SLOWEST * best:
                 accepted.append(("random", schedule, call))
-    return chosen + accepted[:RANDOM]
+    return chosen + accepted[:drawn]
 
 
 def _warm_seconds(timed: TimedCandidates, call: Call, limit: float = math.inf) -> float:
@@ -223,27 +264,41 @@ def _warm_seconds(timed: TimedCandidates, call: Call, limit: float = math.inf) -
     return first if first > 2 * limit else min(first, timed.seconds(call))
 
 
-def measure(case: PredictionCase, target: Target, model: CostModel, seconds: float, seed: int) -> PredictionRow:
-    """Return the schedules of a pipeline with predicted and measured times.
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a run.
 
-    Args:
-        case: The pipeline.
+    Attributes:
         target: The processor.
         model: The cost model.
-        seconds: Time limit of the timing, after three rounds.
+        searched: Schedules of the search.
+        drawn: Random schedules.
+        seconds: Time limit of the timing of a pipeline, after three rounds.
         seed: Source of random schedules.
     """
-    timed = TimedCandidates(case, target)
-    chosen = candidates(timed, seed)
+
+    target: Target
+    model: CostModel
+    searched: int = SEARCHED
+    drawn: int = RANDOM
+    seconds: float = 15.0
+    seed: int = 0
+
+
+def measure(case: PredictionCase, plan: Plan) -> PredictionRow:
+    """Return the schedules of a pipeline with predicted and measured times."""
+    timed = TimedCandidates(case, plan.target)
+    chosen = candidates(timed, plan.searched, plan.drawn, plan.seed)
     samplers = [partial(timed.seconds, call) for _, _, call in chosen]
-    rounds = time_interleaved(samplers, RoundsRule(3, 25, seconds), time.perf_counter)
+    rounds = time_interleaved(samplers, RoundsRule(3, 25, plan.seconds), time.perf_counter)
     rows = []
     for k, (kind, schedule, _) in enumerate(chosen):
-        row = predicted(timed.scheduled(schedule), model)
+        row = predicted(timed.scheduled(schedule), plan.model)
         row.kind, row.measured_s = kind, rounds.median_and_spread(k)[0]
         row.schedule = to_json(timed.bound, schedule)
         rows.append(row)
-    return PredictionRow(case.group, case.name, rows)
+    calibration = CalibrationService().run(plan.target, RoundsRule(3, 5, 0.2), timed.clock).seconds
+    return PredictionRow(case.group, case.name, rows, calibration)
 
 
 def repredicted(row: PredictionRow, case: PredictionCase, target: Target, model: CostModel) -> PredictionRow:
@@ -253,6 +308,18 @@ def repredicted(row: PredictionRow, case: PredictionCase, target: Target, model:
     for earlier in row.schedules:
         new = predicted(timed.scheduled(from_json(earlier.schedule, timed.bound)), model)
         schedules.append(replace(earlier, predicted_s=new.predicted_s, parts=new.parts))
+    return replace(row, schedules=schedules)
+
+
+def processor_scale(rows: Sequence[PredictionRow], target: Target, model: CostModel) -> ProcessorScale:
+    """Return one scale for all pipelines, by the microbenchmarks that were timed with them, whatever its spread."""
+    rounds = Rounds(tuple(tuple(r) for row in rows for r in row.calibration))
+    return fit_scale(predicted_seconds(target, model), rounds, TINY, most_spread=math.inf)
+
+
+def scaled_row(row: PredictionRow, scale: ProcessorScale) -> PredictionRow:
+    """Return the times with scaled predictions."""
+    schedules = [replace(s, predicted_s=scale.seconds(s.predicted_s)) for s in row.schedules]
     return replace(row, schedules=schedules)
 
 
@@ -281,7 +348,10 @@ def report(rows: Sequence[PredictionRow], title: str) -> None:
 
 
 def _from_data(data: Sequence[Mapping[str, Any]]) -> list[PredictionRow]:
-    return [PredictionRow(d["group"], d["name"], [TimedSchedule(**s) for s in d["schedules"]]) for d in data]
+    return [
+        PredictionRow(d["group"], d["name"], [TimedSchedule(**s) for s in d["schedules"]], tuple(d["calibration"]))
+        for d in data
+    ]
 
 
 def main() -> int:
@@ -293,13 +363,16 @@ def main() -> int:
     parser.add_argument("--only", help="names of files, separated by commas")
     parser.add_argument("--apps", default="", help="suite apps, separated by commas")
     parser.add_argument("--seconds", type=float, default=15, help="time limit of a pipeline's timing")
+    parser.add_argument("--searched", type=int, default=SEARCHED, help="schedules of the search")
+    parser.add_argument("--random", type=int, default=RANDOM, help="random schedules")
     parser.add_argument("--weights", help="file of weights, or learned; the analytical model when left out")
     parser.add_argument("--json", type=Path, help="file to write all times to")
-    parser.add_argument("--read", type=Path, help="file of earlier times, to predict and print again")
+    parser.add_argument("--read", type=Path, nargs="+", default=(), help="files of earlier times, to predict again")
     options = parser.parse_args()
     target = get_target("cpu")
     model = cost_model(options.weights or "analytical", target)
-    earlier = {} if options.read is None else {r.name: r for r in _from_data(json.loads(options.read.read_text()))}
+    plan = Plan(target, model, options.searched, options.random, options.seconds)
+    earlier = {r.name: r for path in options.read for r in _from_data(json.loads(path.read_text()))}
     names = files_of(options.folder) if options.folder else []
     worked, held_out = halves(names, options.seed)
     groups = {"worked": worked, "held-out": held_out}
@@ -308,11 +381,7 @@ def main() -> int:
     def measured(case: PredictionCase, half: str) -> None:
         if earlier and case.name not in earlier:
             return
-        row = (
-            repredicted(earlier[case.name], case, target, model)
-            if earlier
-            else measure(case, target, model, options.seconds, 0)
-        )
+        row = repredicted(earlier[case.name], case, target, model) if earlier else measure(case, plan)
         done[half].append(row)
         print(f"{row.name}: {row.off:.2f}, {row.rank_correlation:.2f}", file=sys.stderr, flush=True)
         if options.json is not None:  # after each, as a run takes long
@@ -328,6 +397,9 @@ def main() -> int:
                     measured(case, half)
     for name in filter(None, options.apps.split(",")):
         measured(app_case(name), "apps")
+    scale = processor_scale([row for rows in done.values() for row in rows], target, model)
     for half, rows in done.items():
-        report(rows, f"{half}: {model.name}, {target.multiprocessors} cores, load {os.getloadavg()[0]:.1f}")
+        title = f"{half}: {model.name}, {target.multiprocessors} cores, load {os.getloadavg()[0]:.1f}"
+        report(rows, f"{title}, not scaled")
+        report([scaled_row(row, scale) for row in rows], f"{title}, {scale}, {1e6 * scale.call_s:.0f} us a call")
     return 0

@@ -16,12 +16,13 @@ from autosched.target import Target
 class CalibrationService:
     """Compiles and times the microbenchmarks of a processor."""
 
-    def run(self, target: Target, rule: RoundsRule) -> Rounds:
+    def run(self, target: Target, rule: RoundsRule, clock: Callable[[], float] = time.perf_counter) -> Rounds:
         """Return the seconds of calls into existing outputs, a column for each microbenchmark.
 
         Args:
             target: This machine's processor.
             rule: Stopping rule of the rounds.
+            clock: Clock of the calls, in seconds; `time.thread_time`, for one core, excludes other processes.
 
         Raises:
             CompileError: If there is no C compiler.
@@ -34,10 +35,10 @@ class CalibrationService:
         with ThreadPoolExecutor(settings().compile_jobs) as pool:  # compilers are processes of their own
             kernels = list(pool.map(lambda s: s.compile("cpu"), scheduled))
         calls = [partial(k, b.inputs, out=k(b.inputs)) for k, b in zip(kernels, benchmarks, strict=True)]
-        return time_interleaved([partial(_seconds, call) for call in calls], rule, time.perf_counter)
+        return time_interleaved([partial(_seconds, call, clock) for call in calls], rule, time.perf_counter)
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    started = time.perf_counter()
+def _seconds(call: Callable[[], object], clock: Callable[[], float]) -> float:
+    started = clock()
     call()
-    return time.perf_counter() - started
+    return clock() - started

@@ -52,13 +52,16 @@ class ProcessorScale:
         return f"scaled by {self.factor:.2f} (measured on this processor)" if self.is_measured else self.note
 
 
-def fit_scale(predicted: Mapping[str, float], rounds: Rounds, tiny: str) -> ProcessorScale:
+def fit_scale(
+    predicted: Mapping[str, float], rounds: Rounds, tiny: str, most_spread: float = MOST_SPREAD
+) -> ProcessorScale:
     """Return the scale of microbenchmarks; one that changes nothing if their times spread too much.
 
     Args:
         predicted: Predicted seconds of each microbenchmark.
         rounds: Measured seconds, a column for each.
         tiny: Name of the microbenchmark whose kernel takes next to no time.
+        most_spread: Largest spread of a scale that is used.
     """
     names = list(predicted)
     seconds: Floats = np.asarray(rounds.seconds, np.float64)
@@ -68,10 +71,10 @@ def fit_scale(predicted: Mapping[str, float], rounds: Rounds, tiny: str) -> Proc
     ratios = (seconds[:, kernels] - call_s) / expected[kernels]
     factor = float(np.median(np.median(ratios, axis=0)))
     _, spread = median_and_spread(np.median(ratios, axis=1).tolist())
-    if factor <= 0 or spread > MOST_SPREAD:
+    if factor <= 0 or spread > most_spread:
         return ProcessorScale(
             spread=spread,
-            note=f"not scaled: times on this processor spread by {100 * spread:.0f} %, over {100 * MOST_SPREAD:.0f} %; "
+            note=f"not scaled: times on this processor spread by {100 * spread:.0f} %, over {100 * most_spread:.0f} %; "
             f"{REMEDY}",
         )
     return ProcessorScale(factor, call_s, spread)

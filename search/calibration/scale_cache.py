@@ -20,7 +20,6 @@ from autosched.runtime.compile.host_compiler import find_compiler
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
 from autosched.schedule.io.strict_json import parse
 from autosched.schedule.io.typed_json import read_as
-from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.calibration.calibration_service import CalibrationService
 from autosched.search.calibration.microbenchmarks import TINY, microbenchmarks
 from autosched.search.calibration.processor_scale import REMEDY, ProcessorScale, fit_scale
@@ -70,14 +69,23 @@ def measure_scale(target: Target, model: CostModel, limit_s: float = TIME_LIMIT_
         CompileError: If there is no C compiler.
     """
     key = _key(target, model)
-    predicted = {b.name: _predicted(b.scheduled(target), model) for b in microbenchmarks(target)}
     try:
-        scale = fit_scale(predicted, _timed(target, limit_s), TINY)
+        scale = fit_scale(predicted_seconds(target, model), _timed(target, limit_s), TINY)
     except MeasureError as error:
         scale = ProcessorScale(note=f"not scaled: {error}; {REMEDY}")
     _SCALES.discard(key)
     _SCALES.put(key, json.dumps(asdict(scale), allow_nan=False).encode())
     return scale
+
+
+def predicted_seconds(target: Target, model: CostModel) -> dict[str, float]:
+    """Return the predicted seconds of each microbenchmark."""
+    seconds = {}
+    for benchmark in microbenchmarks(target):
+        scheduled = benchmark.scheduled(target)
+        featurizer = Featurizer(scheduled.bound, target)
+        seconds[benchmark.name] = sum(evaluated(featurizer, k).seconds(model) for k in scheduled.schedule.kernels)
+    return seconds
 
 
 def _timed(target: Target, limit_s: float) -> Rounds:
@@ -90,12 +98,6 @@ def _timed(target: Target, limit_s: float) -> Rounds:
     finally:
         worker.close()
     return rounds
-
-
-def _predicted(scheduled: ScheduledPipeline, model: CostModel) -> float:
-    """Return the predicted seconds of a schedule's kernels."""
-    featurizer = Featurizer(scheduled.bound, scheduled.target)
-    return sum(evaluated(featurizer, kernel).seconds(model) for kernel in scheduled.schedule.kernels)
 
 
 def _key(target: Target, model: CostModel) -> str:

@@ -17,7 +17,6 @@ from autosched.errors import MeasureError
 from autosched.runtime.compile.cache import DiskCache
 from autosched.runtime.timing.interleaved import Rounds
 from autosched.search.calibration import scale_cache
-from autosched.search.calibration.microbenchmarks import microbenchmarks
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.tune.provenance import Provenance
 from autosched.target import Target, get_target
@@ -34,8 +33,7 @@ def timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("AUTOSCHED_CALIBRATE", "1")
     limits: list[float] = []
-    model = analytical_model(CPU)
-    seconds = np.array([scale_cache._predicted(b.scheduled(CPU), model) for b in microbenchmarks(CPU)])
+    seconds = np.array(list(scale_cache.predicted_seconds(CPU, analytical_model(CPU)).values()))
 
     def timed(_: Target, limit_s: float) -> Rounds:
         limits.append(limit_s)
