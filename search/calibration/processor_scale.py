@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 MOST_SPREAD = 0.1
 """Largest interquartile range of the factor over the rounds, relative to the factor, of a scale that is used."""
 
+LARGE = 2.0
+"""Least predicted time of a microbenchmark that counts, relative to the smallest one's."""
 REMEDY = "run 'autosched calibrate' while nothing else runs"
 
 
@@ -63,13 +65,14 @@ def fit_scale(
         tiny: Name of the microbenchmark whose kernel takes next to no time.
         most_spread: Largest spread of a scale that is used.
     """
-    names = list(predicted)
     seconds: Floats = np.asarray(rounds.seconds, np.float64)
-    kernels = np.array([name != tiny for name in names])
     expected = np.array(list(predicted.values()))
-    call_s = max(float(np.median(seconds[:, ~kernels])) - predicted[tiny], 0.0)
-    ratios = (seconds[:, kernels] - call_s) / expected[kernels]
+    first = list(predicted).index(tiny)
+    large = expected > LARGE * expected[first]
+    # differences to the smallest one, which has the same call
+    ratios = (seconds[:, large] - seconds[:, [first]]) / (expected[large] - expected[first])
     factor = float(np.median(np.median(ratios, axis=0)))
+    call_s = max(float(np.median(seconds[:, first])) - factor * predicted[tiny], 0.0)
     _, spread = median_and_spread(np.median(ratios, axis=1).tolist())
     if factor <= 0 or spread > most_spread:
         return ProcessorScale(

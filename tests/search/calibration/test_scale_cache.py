@@ -103,7 +103,7 @@ def test_a_damaged_entry_is_a_miss(timings: list[float]) -> None:
     model = analytical_model(CPU)
     scale_cache.measure_scale(CPU, model)
     assert scale_cache.find_scale(CPU, model) is not None
-    DiskCache("calibration", suffix=".json").put(scale_cache._key(CPU, model), b"{}")
+    DiskCache("calibration", suffix=".json").put(scale_cache._key(CPU, model), b"[]")
     for entry in DiskCache("calibration", suffix=".json").entries():
         if entry.size_bytes > 2:
             entry.path.unlink()
