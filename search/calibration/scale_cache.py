@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
 
 from autosched.errors import AutoschedError, InputError, MeasureError
 from autosched.featurize.featurizer import Featurizer
 from autosched.measure.compile.codegen_version import generator_version
 from autosched.measure.store.cpu_labels import cpu_source
 from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerTimedOut
-from autosched.model.predict.source_digest import features_digest
+from autosched.model.predict.source_digest import digest_of
 from autosched.runtime.compile.cache import DiskCache, cache_key
 from autosched.runtime.compile.host_compiler import find_compiler
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule
@@ -23,6 +25,7 @@ from autosched.schedule.io.typed_json import read_as
 from autosched.search.calibration.calibration_service import CalibrationService
 from autosched.search.calibration.microbenchmarks import TINY, microbenchmarks
 from autosched.search.calibration.processor_scale import REMEDY, ProcessorScale, fit_scale
+from autosched.search.cost.cpu import analytical
 from autosched.search.cost.protocol import CostModel
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import Target, get_target
@@ -106,6 +109,12 @@ def _key(target: Target, model: CostModel) -> str:
         target=repr(target),
         compiler=find_compiler("c").version,
         generator=generator_version("c"),
-        sources=features_digest(),
+        sources=_model_digest(),
         model=model.name,
     )
+
+
+@lru_cache(maxsize=1)
+def _model_digest() -> str:
+    """Return a hash of the sources of the analytical model, whose coefficients change between releases."""
+    return digest_of(Path(analytical.__file__).parent.glob("*.py"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -50,6 +50,8 @@ HALF_LOAD = 30.0, 22.0
 """Operations that convert the bits of a float16 to a number: in vectors, and scalar."""
 HALF_ROUND = 36.0, 30.0
 """Operations that round a number to float16: in vectors, and scalar."""
+BOOLEAN = 1 / 4
+"""Width of a boolean in memory, relative to 4 bytes."""
 IN_VECTORS = 2
 """Number of leading fields of `Work` that count vector operations."""
 EXPONENTIAL = 40.0
@@ -123,11 +125,12 @@ def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_P
     total = [0.0] * 7
     shares = _shares(stage, varies)
     times = _times(stage, points) if len(points) > 1 else dict.fromkeys(varies, 1)
+    masks = _mask_widths(stage)
     for e, indexing in _nodes(stage):
         moves, data = varies[id(e)]
         if _is_free(e, indexing, moves, data):
             continue
-        cost, n = _cost(e), times[id(e)]
+        cost, n = _cost(e, masks), times[id(e)]
         total[6] += n * (not isinstance(e, Load))
         if moves:
             for k, part in enumerate(cost):
@@ -146,6 +149,23 @@ def _lane_dependence(stage: BoundStage, moving: frozenset[str]) -> NodeDependenc
         moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in operands)
         result[id(e)] = moves, isinstance(e, Load) or any(d for _, d in operands)
     return result
+
+
+def _mask_widths(stage: BoundStage) -> dict[int, float]:
+    """Return the width of each boolean in vectors, relative to 4 bytes, by ``id``: that of the widest values compared.
+
+    A comparison of bytes is a mask over a vector of bytes, and so are logical operations on such masks.
+    """
+    widths: dict[int, float] = {}
+    for e in postorder([*stage.values, *stage.indices], widths):
+        if e.dtype.kind != "b":
+            widths[id(e)] = 1.0 if e.dtype == float16 else e.dtype.bits / 32  # float16 is compared as float32
+        elif isinstance(e, Load | Const | Param):
+            widths[id(e)] = BOOLEAN
+        else:
+            compared = [widths[id(c)] for c in children(e) if not isinstance(c, Const)]
+            widths[id(e)] = min(max(compared, default=BOOLEAN), 1.0)
+    return widths
 
 
 def _times(stage: BoundStage, points: Points) -> dict[int, int]:
@@ -201,13 +221,27 @@ def _is_free(e: Expr, indexing: bool, moves: bool, data: bool) -> bool:
     return not moves and not data and isinstance(e, Binary) and e.dtype.kind == "b"
 
 
-def _cost(e: Expr) -> tuple[float, float, float, float, float]:
-    """Return the cost of a node without its operands: arithmetic, divisions, scalar, calls, serial (see `Work`)."""
+def _cost(e: Expr, masks: Mapping[int, float]) -> tuple[float, float, float, float, float]:
+    """Return the cost of a node without its operands: arithmetic, divisions, scalar, calls, serial (see `Work`).
+
+    Args:
+        e: The node.
+        masks: See `_mask_widths`.
+    """
     arithmetic, divisions, scalar, calls, serial = _plain_cost(e)
+    if _is_of_masks(e, masks):
+        arithmetic = masks[id(e)]
     if e.dtype == float16:  # arrays contain bits; every operation is rounded
         more = HALF_LOAD if isinstance(e, Load) else HALF_ROUND
         arithmetic, scalar = arithmetic + more[0], scalar + more[1]
     return arithmetic, divisions, scalar, calls, serial
+
+
+def _is_of_masks(e: Expr, masks: Mapping[int, float]) -> bool:
+    """Whether a node computes a mask, or integers of the width of a mask from it."""
+    if e.dtype.kind == "b":
+        return isinstance(e, Binary | Unary)
+    return isinstance(e, Cast) and e.dtype.is_int and e.a.dtype.kind == "b" and masks[id(e)] == masks[id(e.a)]
 
 
 def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
