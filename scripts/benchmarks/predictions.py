@@ -18,15 +18,13 @@ components of all schedules. ``--read`` prints the table of such a file with the
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import math
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,52 +33,35 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-import autosched
-from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.errors import AutoschedError, ScheduleError
+from autosched.errors import ScheduleError
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.runtime.timing.interleaved import Rounds, RoundsRule, time_interleaved
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.rewrites import apply_rewrites
-from autosched.schedule.sampling.random_schedule import sample_schedule
-from autosched.schedule.types import Schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.beam.random_states import RandomStates
 from autosched.search.calibration.calibration_service import CalibrationService
 from autosched.search.calibration.microbenchmarks import TINY
 from autosched.search.calibration.processor_scale import ProcessorScale, fit_scale
 from autosched.search.calibration.scale_cache import predicted_seconds
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.protocol import CostModel
-from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.mainloop.step_cost import evaluated
-from autosched.search.settings import SearchSettings
-from autosched.search.space.option_enumeration import OptionEnumerator
-from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune.cost_models import cost_model
 from autosched.target import Target, get_target
 from benchmarks.prediction_cases import PredictionCase, app_case, cases_of, files_of, halves
+from benchmarks.prediction_schedules import TimedCandidates, candidates
 
 SEARCHED, RANDOM = 8, 15
 """Schedules of the search, and random ones, by default."""
-SLOWEST = 10.0
-"""Random schedules are this many times as slow as the fastest one at most."""
-DRAWS, DRAWING_S, COMPILING_S = 60, 240.0, 120.0
-"""Most random schedules that are tried for a pipeline, the seconds after which no more are drawn, and the longest time
-of compiling one.
-"""
 LEAST_SPREAD = 1.3
 """Slowest over fastest time from which ranks mean something."""
 MOST_OFF, LEAST_RANK = 2.0, 0.7
 """Bounds of good predictions: of the factor, and of Spearman's rank correlation."""
 
-Call = Callable[[], object]
-
 
 @dataclass
-class TimedSchedule:
+class SchedulePrediction:
     """A schedule with its predicted and measured time.
 
     Attributes:
@@ -111,7 +92,7 @@ class PredictionRow:
 
     group: str
     name: str
-    schedules: list[TimedSchedule]
+    schedules: list[SchedulePrediction]
     calibration: tuple[tuple[float, ...], ...] = ()
 
     @property
@@ -146,7 +127,7 @@ def geometric_mean(values: Iterable[float]) -> float:
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
-def predicted(scheduled: ScheduledPipeline, model: CostModel) -> TimedSchedule:
+def predicted(scheduled: ScheduledPipeline, model: CostModel) -> SchedulePrediction:
     """Return a schedule's predicted time, with its components where the model has them."""
     bound = apply_rewrites(scheduled.bound, scheduled.schedule)
     featurizer = Featurizer(bound, scheduled.target)
@@ -154,7 +135,7 @@ def predicted(scheduled: ScheduledPipeline, model: CostModel) -> TimedSchedule:
     for kernel in scheduled.schedule.kernels:
         try:
             if featurizer.model(describe_kernel(bound, kernel)[0]).overflow:
-                return TimedSchedule("", math.nan)
+                return SchedulePrediction("", math.nan)
         except ScheduleError:  # a kernel with steps
             pass
         evaluation = evaluated(featurizer, kernel)
@@ -165,108 +146,11 @@ def predicted(scheduled: ScheduledPipeline, model: CostModel) -> TimedSchedule:
             times = own / float(model.cost(batch)[0])
             for name, part in model.parts(batch).items():
                 parts[name] = parts.get(name, 0.0) + float(part[0]) * times
-    return TimedSchedule("", seconds, parts=parts)
-
-
-def clock_of_calls() -> Callable[[], float]:
-    """Return the clock of calls: the thread's processor time if kernels have one thread."""
-    return time.thread_time if os.environ.get("OMP_NUM_THREADS") == "1" else time.perf_counter
-
-
-class TimedCandidates:
-    """Compiles and calls the schedules of a pipeline.
-
-    Args:
-        case: The pipeline with its inputs.
-        target: The processor.
-    """
-
-    def __init__(self, case: PredictionCase, target: Target) -> None:
-        self.case, self.target = case, target
-        self.bound: BoundPipeline = bind(
-            case.pipeline, {name: a.shape for name, a in case.inputs.items()}, dict(case.params)
-        )
-        self._arguments = {**case.inputs, **case.params}
-        self.clock = clock_of_calls()
-
-    def scheduled(self, schedule: Schedule) -> ScheduledPipeline:
-        """Return the pipeline with a schedule."""
-        return ScheduledPipeline(self.bound, schedule, self.target, dict(self.case.params))
-
-    def compiled(self, schedules: Sequence[Schedule]) -> Iterator[tuple[Schedule, Call]]:
-        """Yield the schedules that compile in time, with a function that calls the kernel."""
-
-        def compile_one(schedule: Schedule) -> Call:
-            return partial(self.scheduled(schedule).compile("cpu"), self._arguments)
-
-        pool = ThreadPoolExecutor(2)
-        futures = [(s, pool.submit(compile_one, s)) for s in schedules]
-        for schedule, future in futures:
-            try:
-                yield schedule, future.result(COMPILING_S)
-            except (AutoschedError, TimeoutError) as error:
-                print(f"  left out: {type(error).__name__}", file=sys.stderr)
-        pool.shutdown(wait=False, cancel_futures=True)
-
-    def seconds(self, call: Call) -> float:
-        """Return the seconds of one call."""
-        started = self.clock()
-        call()
-        return self.clock() - started
-
-
-def searched_schedules(timed: TimedCandidates, count: int) -> list[Schedule]:
-    """Return the best schedules of the default search, first the one that it returns."""
-    case = timed.case
-    answer = autosched.schedule(
-        case.pipeline, inputs=case.inputs, params=dict(case.params), target=timed.target, reuse=False
-    )
-    ranked = answer.search_result.ranked if answer.search_result else ()
-    return list(dict.fromkeys([answer.schedule, *(r.schedule for r in ranked)]))[:count]
-
-
-def random_schedules(timed: TimedCandidates, seed: int) -> Iterator[Schedule]:
-    """Yield random legal schedules: alternately uniform ones, and states of the search space."""
-    evaluator = KernelEvaluator(timed.bound, timed.target, CpuModel(timed.target), SearchSettings())
-    states = RandomStates(evaluator, varied=False, enumerator=OptionEnumerator(evaluator))
-    rng = np.random.default_rng([seed, 2])
-    while True:
-        yield sample_schedule(timed.bound, timed.target, rng)
-        drawn = states.draw_legal(rng)
-        if drawn is not None:
-            yield drawn[1]
-
-
-def candidates(timed: TimedCandidates, searched: int, drawn: int, seed: int) -> list[tuple[str, Schedule, Call]]:
-    """Return the schedules to compare, with their kinds and compiled calls."""
-    best_ones = searched_schedules(timed, searched)
-    kinds = {schedule_roots(timed.bound, timed.target): "roots"} | dict.fromkeys(best_ones, "search")
-    chosen = [(kinds[s], s, call) for s, call in timed.compiled(list(kinds))]
-    best = min(_warm_seconds(timed, call) for _, _, call in chosen)
-    deadline = time.perf_counter() + DRAWING_S
-    accepted: list[tuple[str, Schedule, Call]] = []
-    seen = set(kinds)
-    source = random_schedules(timed, seed)
-    for _ in range(DRAWS // 4):
-        if len(accepted) >= drawn or time.perf_counter() > deadline:
-            break
-        fresh = [s for s in dict.fromkeys(itertools.islice(source, 4)) if s not in seen]
-        seen.update(fresh)
-        for schedule, call in timed.compiled(fresh):
-            seconds = _warm_seconds(timed, call, SLOWEST * best)
-            best = min(best, seconds)
-            if seconds <= SLOWEST * best:
-                accepted.append(("random", schedule, call))
-    return chosen + accepted[:drawn]
-
-
-def _warm_seconds(timed: TimedCandidates, call: Call, limit: float = math.inf) -> float:
-    first = timed.seconds(call)  # also loads code and maps pages
-    return first if first > 2 * limit else min(first, timed.seconds(call))
+    return SchedulePrediction("", seconds, parts=parts)
 
 
 @dataclass(frozen=True)
-class Plan:
+class PredictionSettings:
     """Settings of a run.
 
     Attributes:
@@ -288,7 +172,7 @@ class Plan:
     least: bool = False
 
 
-def measure(case: PredictionCase, plan: Plan) -> PredictionRow:
+def measure(case: PredictionCase, plan: PredictionSettings) -> PredictionRow:
     """Return the schedules of a pipeline with predicted and measured times."""
     timed = TimedCandidates(case, plan.target)
     chosen = candidates(timed, plan.searched, plan.drawn, plan.seed)
@@ -355,7 +239,7 @@ def report(rows: Sequence[PredictionRow], title: str) -> None:
 
 def _from_data(data: Sequence[Mapping[str, Any]]) -> list[PredictionRow]:
     return [
-        PredictionRow(d["group"], d["name"], [TimedSchedule(**s) for s in d["schedules"]], tuple(d["calibration"]))
+        PredictionRow(d["group"], d["name"], [SchedulePrediction(**s) for s in d["schedules"]], tuple(d["calibration"]))
         for d in data
     ]
 
@@ -378,7 +262,7 @@ def main() -> int:
     options = parser.parse_args()
     target = get_target("cpu")
     model = cost_model(options.weights or "analytical", target)
-    plan = Plan(target, model, options.searched, options.random, options.seconds, least=options.least)
+    plan = PredictionSettings(target, model, options.searched, options.random, options.seconds, least=options.least)
     earlier = {r.name: r for path in options.read for r in _from_data(json.loads(path.read_text()))}
     names = files_of(options.folder) if options.folder else []
     worked, held_out = halves(names, options.seed)
