@@ -111,7 +111,8 @@ def random_schedules(timed: TimedCandidates, seed: int) -> Iterator[Schedule]:
 def candidates(timed: TimedCandidates, searched: int, drawn: int, seed: int) -> list[tuple[str, Schedule, Call]]:
     """Return the schedules to compare, with their kinds and compiled calls."""
     best_ones = searched_schedules(timed, searched)
-    kinds = {schedule_roots(timed.bound, timed.target): "roots"} | dict.fromkeys(best_ones, "search")
+    kinds = dict.fromkeys(best_ones, "search")  # first, so that its result is the first of this kind
+    kinds.setdefault(schedule_roots(timed.bound, timed.target), "roots")
     chosen = [(kinds[s], s, call) for s, call in timed.compiled(list(kinds))]
     best = min(_warm_seconds(timed, call) for _, _, call in chosen)
     deadline = time.perf_counter() + DRAWING_S
