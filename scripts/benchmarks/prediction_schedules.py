@@ -59,6 +59,8 @@ class TimedCandidates:
         )
         self._arguments = {**case.inputs, **case.params}
         self.clock = clock_of_calls()
+        if "torch" in sys.modules:  # imported by a case; its number of OpenMP threads is that of every library
+            sys.modules["torch"].set_num_threads(target.multiprocessors)
 
     def scheduled(self, schedule: Schedule) -> ScheduledPipeline:
         """Return the pipeline with a schedule."""
