@@ -23,10 +23,11 @@ from autosched.lower.global_layout import global_arrays
 from autosched.lower.ir import If
 from autosched.lower.kernel_context import KernelContext
 from autosched.lower.program import Program
-from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.backends.cpu import scalar_arguments
 from autosched.runtime.backends.emulator import _spec
 from autosched.runtime.emulator import EmulatedKernel, compile_emulated
 from autosched.runtime.emulator.trace import Trace
+from autosched.runtime.host_memory import aligned_empty
 from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.planner import plan_kernel
 

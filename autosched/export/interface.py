@@ -13,8 +13,8 @@ from autosched.export.names import ArgumentNames
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Scalar
 from autosched.lower.program import Program
-from autosched.runtime.backends.cpu import ALIGN
 from autosched.runtime.call.signature import CallSignature
+from autosched.runtime.host_memory import ALIGN
 from autosched.schedule.kernel.memory_layout import WORKSPACE_ALIGN
 from autosched.target import Target
 

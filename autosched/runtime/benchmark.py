@@ -24,10 +24,8 @@ from autosched.runtime.timing.gpu_device import GpuDevice
 from autosched.runtime.timing.gpu_timer import GpuTimer
 from autosched.runtime.timing.host_arrays import HostArrays
 from autosched.runtime.timing.statistics import StopRule, collect, median_and_spread
+from autosched.runtime.timing.synthetic_inputs import synthetic_inputs
 from autosched.runtime.timing.timed_launches import copy_arguments
-
-_LARGEST_MADE_UP = 255
-"""Largest synthetic integer, as of pixels; the smallest is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +114,6 @@ def benchmark(
     middle, spread = median_and_spread(samples)
     moved = sum(math.prod(s.shape) * s.dtype.bytes_ for s in (*signature.inputs, *signature.outputs))
     return Benchmark(signature.pipeline, backend, middle, spread, tuple(samples), moved, kernel_seconds)
-
-
-def synthetic_inputs(spec: ArraySpec, rng: np.random.Generator) -> NDArray[Any]:
-    """Return random numbers for an input: floats from 0 to 1, integers from 0 to 255 within the type's range."""
-    dtype = spec.dtype
-    if dtype.is_float:
-        return rng.random(spec.shape, np.float64 if dtype.bits == 64 else np.float32).astype(dtype.numpy, copy=False)
-    largest = min(dtype.max_value, _LARGEST_MADE_UP)
-    return rng.integers(0, largest, spec.shape, np.uint8, endpoint=True).astype(dtype.numpy, copy=False)
 
 
 def time_on_host(

@@ -25,8 +25,9 @@ from autosched.measure.store.cpu_labels import target_of_labels
 from autosched.measure.store.labels import open_labels
 from autosched.model.data.samples import by_problem, one_source
 from autosched.model.data.samples_from_measurements import samples_from
-from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.backends.cpu import scalar_arguments
 from autosched.runtime.compile.host_compiler import compile_shared_library
+from autosched.runtime.host_memory import aligned_empty
 from autosched.schedule.io.serialise import from_json
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule

@@ -10,7 +10,7 @@ import pytest
 
 from autosched.errors import InputError, ScheduleError
 from autosched.host import Host
-from autosched.measure.backends.cpu import CpuBackend, _ColdRunner
+from autosched.measure.backends.cpu import CpuBackend
 from autosched.measure.compare.interleaved_comparison import InterleavedComparison
 from autosched.measure.compile.single_flight import MadeElsewhere, once_each
 from autosched.measure.job import Job, Prepared, Status
@@ -23,6 +23,7 @@ from autosched.random_pipelines.settings import SMALL
 from autosched.runtime.call.signature import output_specs
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.timing.host_arrays import HostArrays
+from autosched.runtime.timing.host_timer import HostTimer
 from autosched.runtime.timing.interleaved import RoundsRule
 from autosched.runtime.timing.statistics import StopRule
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -91,11 +92,11 @@ def test_candidates_are_timed_in_turns() -> None:
 def test_a_copy_of_the_arrays_is_used_by_one_run_after_the_other() -> None:
     used: list[int] = []
     arrays = HostArrays(PROBLEM.inputs(0), output_specs(PROBLEM.bind()), HOST)
-    runner = _ColdRunner(arrays)
+    timer = HostTimer(arrays)
     one, two = ([[lambda c=c: used.append(c)] for c in range(arrays.rotation.copies)] for _ in range(2))  # type: ignore[misc]
     for _ in range(2 * arrays.rotation.copies):
-        runner.run(one)
-        runner.run(two)
+        timer.run(one)
+        timer.run(two)
     assert used == [k % arrays.rotation.copies for k in range(4 * arrays.rotation.copies)]
 
 
@@ -119,7 +120,7 @@ def test_kernels_that_schedules_share_have_one_key_and_one_library() -> None:
     one, two = (BACKEND.prepare(Job.of(PROBLEM, s, CPU)) for s in (schedule, mutated))
     same = [a == b for a, b in zip(schedule.kernels, mutated.kernels, strict=True)]
     assert [a.key == b.key for a, b in zip(one.kernels, two.kernels, strict=True)] == same
-    assert [a.library == b.library for a, b in zip(one.payload.kernels, two.payload.kernels, strict=True)] == same
+    assert [a.path == b.path for a, b in zip(one.payload.libraries, two.payload.libraries, strict=True)] == same
     assert sum(same) == len(same) - 1
 
 
@@ -127,7 +128,7 @@ def test_results_left_from_another_candidate_are_not_taken_for_this_ones() -> No
     prepared = BACKEND.prepare(baseline(PROBLEM))
     assert checked(prepared) is None
     payload = prepared.payload
-    lazy = type(payload)(payload.kernels[:-1], payload.public, payload.workspace, payload.workspace_bytes)
+    lazy = type(payload)(payload.libraries[:-1], payload.public, payload.workspace, payload.workspace_bytes)
     broken = Prepared(prepared.job, prepared.kernels, prepared.compiler, lazy)
     assert "output" in str(checked(broken))
 

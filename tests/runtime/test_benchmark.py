@@ -12,7 +12,7 @@ import autosched
 from autosched import Func, Input, InputError, Param, Pipeline, Var, float32, int32
 from autosched.host import read_host
 from autosched.lang.dtypes import ALL, DType
-from autosched.runtime.benchmark import Benchmark, synthetic_inputs, time_on_gpu, time_on_host
+from autosched.runtime.benchmark import Benchmark, time_on_gpu, time_on_host
 from autosched.runtime.call.launch_plan import (
     BufferArgument,
     CompiledLaunches,
@@ -22,6 +22,7 @@ from autosched.runtime.call.launch_plan import (
 )
 from autosched.runtime.call.signature import ArraySpec, CallSignature, KernelCall
 from autosched.runtime.timing.statistics import StopRule
+from autosched.runtime.timing.synthetic_inputs import synthetic_inputs
 from tests.runtime.timing.fake_gpu import FakeGpu
 
 SHAPE = (16, 24)

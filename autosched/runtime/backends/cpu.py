@@ -14,9 +14,9 @@ from autosched.lang.expr import Scalar
 from autosched.lower.program import Program
 from autosched.runtime.compile.host_compiler import compile_shared_library
 from autosched.runtime.compile.shared_library import load_function
+from autosched.runtime.host_memory import address_of, aligned_empty
 
 Array = np.ndarray[Any, np.dtype[Any]]
-ALIGN = 64
 
 
 class CpuExecutable:
@@ -81,16 +81,3 @@ def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[st
         value = np.array([scalars[p.name]]).astype(p.dtype.numpy)
         arguments[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
     return arguments
-
-
-def address_of(array: Array) -> int:
-    """Return the address of an array's first element, in less time than `numpy.ndarray.ctypes`."""
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-def aligned_empty(size: int) -> Array:
-    """Return uninitialised bytes at an aligned address."""
-    raw = np.empty(size + ALIGN, np.uint8)
-    start = -raw.ctypes.data % ALIGN
-    return raw[start : start + size]

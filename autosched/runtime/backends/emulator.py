@@ -11,8 +11,9 @@ import numpy as np
 from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import Program
-from autosched.runtime.backends.cpu import aligned_empty, scalar_arguments
+from autosched.runtime.backends.cpu import scalar_arguments
 from autosched.runtime.emulator import GeneratedKernel, ParamSpec, compile_emulated_kernels
+from autosched.runtime.host_memory import aligned_empty
 
 Array = np.ndarray[Any, Any]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosched.host import Host
-from autosched.runtime.backends.cpu import aligned_empty
-from autosched.runtime.call.signature import ArraySpec
+from autosched.runtime.host_memory import aligned_empty
 from autosched.runtime.timing.cold_buffers import BufferRotation, plan_rotation
+
+if TYPE_CHECKING:
+    from autosched.runtime.call.signature import ArraySpec
 
 POISON = 0xA5
 """Fill byte of outputs and scratch memory before a result is checked."""
