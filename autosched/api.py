@@ -45,6 +45,7 @@ def schedule(
     seed: int = 0,
     seconds: float | None = None,
     reuse: bool = True,
+    measure_finalists: bool | None = None,
     progress: Progress | None = None,
 ) -> ScheduledPipeline:
     """Find a schedule for a pipeline; needs no GPU unless schedules are measured on one.
@@ -69,12 +70,17 @@ def schedule(
         cost: Cost model: ``learned``, ``analytical``, a file of weights, or a model. When left out, the learned one
             if the package has weights for the target.
         measure: Measurement backend: ``device`` (this machine's, which must be the target) or ``simulated``.
-        seed: Random seed; the same seed finds the same schedule.
+        seed: Random seed; the same seed finds the same schedule, unless schedules are measured.
         seconds: Time budget, kept to within half a second on an idle core. At its end the most promising partial
             schedule is completed, or else the baseline taken; registers that the compiler has not counted by then are
             not checked. The provenance notes both. Imports of the first call and measurements come on top.
         reuse: Use the schedule cache in the user's cache directory, with tuned schedules and earlier results of the
             same search, and store new ones. Searches with a given strategy do not use it.
+        measure_finalists: Time the best prediction, another one with other kernels and the baseline on synthetic
+            inputs, and return the fastest, where the target is this machine's processor and there is neither
+            ``strategy`` nor ``top_k``. It takes half a second and a few compilations, and the result may then differ
+            from call to call. None stands for the environment variable ``AUTOSCHED_MEASURE_FINALISTS``, which is 1 by
+            default, and for False with the effort ``fast``.
         progress: Called after each search with the number of finished and of all searches. When left out, a search of
             over a second shows a bar if standard error is a terminal, and removes it at the end.
 
@@ -88,7 +94,7 @@ def schedule(
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort)
+    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort, measure_finalists)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     if request.is_baseline:  # importing the search takes longer than making the baseline

@@ -12,6 +12,8 @@ from autosched.settings import openmp_cpus
 
 _SYSFS = Path("/sys/devices/system/cpu")
 _CPUINFO = Path("/proc/cpuinfo")
+_MEMINFO = Path("/proc/meminfo")
+_CGROUP = Path("/sys/fs/cgroup")
 
 # Used for unknown values (containers and virtual machines often hide caches and clocks).
 _FALLBACK_L2_BYTES = 512 * 1024
@@ -161,6 +163,23 @@ def memory_bytes() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):  # unknown on this system
         return _FALLBACK_MEMORY_BYTES
+
+
+def available_memory_bytes(*, meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int:
+    """Return the bytes of memory that this process can use without swapping, within the limit of its container.
+
+    Args:
+        meminfo: File of the kernel with the free memory.
+        cgroup: Directory of the kernel with the limits of this process (version 2).
+    """
+    lines = (line.split() for line in _read(meminfo).splitlines())
+    free = next((int(words[1]) * 1024 for words in lines if words[:1] == ["MemAvailable:"]), memory_bytes())
+    most, used = _read(cgroup / "memory.max"), _read(cgroup / "memory.current")
+    if not (most.isdigit() and used.isdigit()):
+        return free
+    counts = (line.partition(" ") for line in _read(cgroup / "memory.stat").splitlines())
+    reclaimable = next((int(count) for name, _, count in counts if name == "inactive_file"), 0)
+    return min(free, max(int(most) - int(used) + reclaimable, 0))
 
 
 def _clock_hz(sysfs: Path) -> float:

@@ -21,6 +21,7 @@ ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_COMPILE_JOBS": "number of parallel compiler processes (default: the CPUs this process may use)",
     "AUTOSCHED_CUDA_GRAPHS": "0 turns automatic CUDA graphs off (default: 1)",
     "AUTOSCHED_DEBUG": "1 shows the traceback of every error on the command line (default: 0)",
+    "AUTOSCHED_MEASURE_FINALISTS": "0 keeps searches for this machine's processor from timing finalists (default: 1)",
     "OMP_NUM_THREADS": "number of cores that the target cpu has, if fewer than this process may use; OpenMP's own",
 }
 """Every variable of the library, with its meaning; the documentation prints this table."""
@@ -64,6 +65,7 @@ class Settings:
         cuda_graphs: Whether repeated launches are captured into CUDA graphs.
         debug: Whether the command line shows the tracebacks of errors.
         calibrate: Whether searches for this machine's processor measure the scale of their predictions, once.
+        measure_finalists: Whether searches for this machine's processor time their best schedules.
     """
 
     cache_dir: Path | None
@@ -73,6 +75,7 @@ class Settings:
     cuda_graphs: bool = True
     debug: bool = False
     calibrate: bool = True
+    measure_finalists: bool = True
 
     def require_cache_dir(self) -> Path:
         """Return the root of the on-disk cache.
@@ -105,6 +108,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         cuda_graphs=_switch(env, "AUTOSCHED_CUDA_GRAPHS", default=True),
         debug=_switch(env, "AUTOSCHED_DEBUG", default=False),
         calibrate=_switch(env, "AUTOSCHED_CALIBRATE", default=True),
+        measure_finalists=_switch(env, "AUTOSCHED_MEASURE_FINALISTS", default=True),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from autosched.errors import InputError
-from autosched.host import Host, has_fast_gathers, read_host
+from autosched.host import Host, available_memory_bytes, has_fast_gathers, memory_bytes, read_host
 from autosched.target import Target, cpu_target, get_target, target_names
 
 # name, compute capability, SMs, threads per SM, opt-in shared KiB, L2 KiB, GB/s, FP32 and FP64 TFLOPS,
@@ -303,3 +303,17 @@ def test_detect_on_this_machine() -> None:
     assert target.kind == "cuda"
     assert target.arch.startswith("sm_")
     assert target.max_threads_per_sm == target.max_warps_per_sm * target.warp_size
+
+
+def test_available_memory_is_limited_by_the_container(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       2000 kB\nMemAvailable:   1000 kB\n")
+    assert available_memory_bytes(meminfo=meminfo, cgroup=tmp_path) == 1000 << 10
+    (tmp_path / "memory.current").write_text("500000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_memory_bytes(meminfo=meminfo, cgroup=tmp_path) == 1000 << 10
+    (tmp_path / "memory.max").write_text("600000\n")
+    assert available_memory_bytes(meminfo=meminfo, cgroup=tmp_path) == 100000
+    (tmp_path / "memory.stat").write_text("anon 400000\ninactive_file 50000\n")
+    assert available_memory_bytes(meminfo=meminfo, cgroup=tmp_path) == 150000
+    assert available_memory_bytes(meminfo=tmp_path / "absent", cgroup=tmp_path / "absent") == memory_bytes()

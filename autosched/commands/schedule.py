@@ -35,7 +35,8 @@ TOP_K = 5
     type=click.Choice(MODES),
     default="one-shot",
     show_default=True,
-    help="one-shot: the best by the cost model; top5: the best five are compiled and timed.",
+    help="one-shot: the best by the cost model, of a few timed ones where the target is this machine's processor; "
+    "top5: the best five are compiled and timed.",
 )
 @effort_option
 @click.option(
@@ -46,6 +47,12 @@ TOP_K = 5
 @click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only, without samples.")
 @search_options
 @click.option("--no-reuse", is_flag=True, help="Search even if a schedule is in the user's cache.")
+@click.option(
+    "--measure-finalists/--no-measure-finalists",
+    default=None,
+    help="Whether the best few are timed where the target is this machine's processor; by default as "
+    "AUTOSCHED_MEASURE_FINALISTS says.",
+)
 @click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
@@ -65,6 +72,7 @@ def schedule(
     cost: str | None,
     simulated: bool,
     no_reuse: bool,
+    measure_finalists: bool | None,
     explained: bool,
     html: Path | None,
     out: Path | None,
@@ -88,6 +96,7 @@ def schedule(
         seed=seed,
         seconds=seconds,
         reuse=not no_reuse,
+        measure_finalists=measure_finalists,
         progress=_silent if as_json else None,
     )
     taken = time.perf_counter() - started

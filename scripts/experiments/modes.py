@@ -44,7 +44,7 @@ def found_by(app: App, target: Target, options: argparse.Namespace, directory: P
     searched = {"samples": options.samples, "seed": options.seed, "reuse": False, "measure": where}
     modes = {
         "roots": lambda: schedule(*given, strategy="roots"),
-        "one-shot": lambda: schedule(*given, **searched),
+        "one-shot": lambda: schedule(*given, measure_finalists=False, **searched),
         "top-5": lambda: schedule(*given, top_k=5, **searched),
         "autotune": lambda: autotune(
             *given, iterations=options.iterations, samples=options.batch, seed=options.seed, measure=where, keep=False,

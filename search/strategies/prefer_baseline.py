@@ -36,7 +36,7 @@ def simplest_within(evaluator: KernelEvaluator, most: float, deadline: float | N
         schedules.append(Sioutas().schedule(bound, target))
     elif left > COMPLETION_S * len(bound.funcs):
         schedules.append(Sioutas().schedule(bound, target, seconds=SIMPLER_SHARE * left))
-    return [RankedSchedule(s, _cost(s, evaluator), None, evaluator) for s in dict.fromkeys(schedules)]
+    return [RankedSchedule(s, predicted_seconds(s, evaluator), None, evaluator) for s in dict.fromkeys(schedules)]
 
 
 def prefer_baseline(
@@ -62,8 +62,8 @@ def prefer_baseline(
     return [*preferred, *(r for r in others if r.schedule not in first)][:count]
 
 
-def _cost(schedule: Schedule, evaluator: KernelEvaluator) -> float:
-    """Return the predicted seconds of a schedule."""
+def predicted_seconds(schedule: Schedule, evaluator: KernelEvaluator) -> float:
+    """Return the predicted seconds of a schedule of an evaluator's pipeline."""
     kernels = [describe_kernel(evaluator.bound, k) for k in schedule.kernels]
     evaluator.evaluate(kernels)
     return sum(evaluator.verdict(sketch, params).cost for sketch, params in kernels)

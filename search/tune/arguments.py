@@ -32,3 +32,13 @@ def check_whole(name: str, value: object, low: int, high: int = MOST) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise InputError(f"{name} is {shortened(value)}: give a whole number from {low} to {high}")
+
+
+def check_switch(name: str, value: object) -> None:
+    """Check an optional switch.
+
+    Raises:
+        InputError: If it is neither None, True nor False.
+    """
+    if value is not None and not isinstance(value, bool):
+        raise InputError(f"{name} is {shortened(value)}: give True or False, or None for the default")

@@ -14,6 +14,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import AutoschedError, InputError
 from autosched.lang.expr import Scalar
 from autosched.measure.compile.content_keys import digest
+from autosched.measure.store.cpu_labels import cpu_source
 from autosched.model.predict.bundled_weights import SUFFIX, find_weights, shipped_weights
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.calibration.processor_scale import ProcessorScale
@@ -24,6 +25,7 @@ from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.effort_levels import effort_level
 from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
+from autosched.search.tune.finalist_timing import is_this_processor, time_finalists
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
 from autosched.search.tune.request import ONE_SHOT, OneShotAnswer, Request
@@ -81,6 +83,10 @@ def find_schedule(
     trials = None
     if request.strategy is None:
         result, note = _prefer_without_spills(bound, target, request, result, deadline)
+        notes += [note] if note else []
+    if not failed and _times_finalists(request, target):
+        trials, note = time_finalists(bound, target, result, params, _left(deadline))
+        result = result if trials is None else trials.reordered(result)
         notes += [note] if note else []
     if request.top_k > 1:
         trials = _measure(bound, target, request, result, params)
@@ -217,6 +223,10 @@ def _measure(
     return measure_ranked(Problem.of(bound, params), result.ranked[: request.top_k], target, backend)
 
 
+def _times_finalists(request: Request, target: Target) -> bool:
+    return request.may_time_finalists() and is_this_processor(target)
+
+
 def _name(strategy: str | Strategy | None) -> str:
     return ONE_SHOT if strategy is None else strategy if isinstance(strategy, str) else type(strategy).__name__.lower()
 
@@ -244,6 +254,7 @@ def _cache_key(request: Request, target: Target) -> dict[str, object] | None:
         "seed": request.seed,
         "seconds": request.seconds,
         "cost": ANALYTICAL if cost == ANALYTICAL else _weights_digest(os.fspath(cost), target),
+        "finalists": cpu_source(target.multiprocessors) if _times_finalists(request, target) else "",
     }
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
-from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_whole
+from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_switch, check_whole
 from autosched.search.tune.effort_levels import Effort, effort_level, samples_of
 from autosched.search.tune.provenance import Provenance
+from autosched.settings import settings
 
 if TYPE_CHECKING:
     from autosched.search.results import SearchResult
@@ -36,6 +37,8 @@ class Request:
         seconds: Time budget of the search.
         reuse: Whether the user's schedule cache is read and written.
         effort: Effort of the search without a strategy.
+        measure_finalists: Whether the best schedules are timed where the target is this machine's processor; None for
+            the default of the environment.
     """
 
     strategy: str | Strategy | None = None
@@ -47,6 +50,7 @@ class Request:
     seconds: float | None = None
     reuse: bool = True
     effort: Effort = "default"
+    measure_finalists: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.strategy, str) and self.strategy not in STRATEGY_NAMES:
@@ -57,6 +61,7 @@ class Request:
             check_whole("samples", self.samples, 1)
         check_whole("seed", self.seed, 0, LARGEST_SEED)
         check_seconds(self.seconds)
+        check_switch("measure_finalists", self.measure_finalists)
 
     @property
     def searches(self) -> int:
@@ -67,6 +72,14 @@ class Request:
     def is_baseline(self) -> bool:
         """Whether the answer is the baseline schedule, which takes neither search nor cost model."""
         return self.strategy == "roots" and self.cost is None and self.top_k == 1
+
+    def may_time_finalists(self) -> bool:
+        """Return whether finalists are timed if the target is this machine's processor."""
+        if self.strategy is not None or self.top_k > 1 or self.measure != "device":
+            return False
+        if self.measure_finalists is not None:
+            return self.measure_finalists
+        return settings().measure_finalists and self.effort != "fast"  # timing takes longer than a fast search
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ def test_every_variable_of_the_table_is_read() -> None:
         "AUTOSCHED_COMPILE_JOBS": "17",
         "AUTOSCHED_CUDA_GRAPHS": "0",
         "AUTOSCHED_DEBUG": "1",
+        "AUTOSCHED_MEASURE_FINALISTS": "0",
     }
     assert {*values, "OMP_NUM_THREADS"} == set(ENVIRONMENT_VARIABLES)
     default, changed = settings({"HOME": "/h"}), settings({"HOME": "/h", **values})
