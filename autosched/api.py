@@ -79,7 +79,7 @@ def schedule(
         measure_finalists: Time the best prediction, another one with other kernels and the baseline on synthetic
             inputs, and return the fastest, where the target is this machine's processor and there is neither
             ``strategy`` nor ``top_k``. It takes half a second and a few compilations, and the result may then differ
-            from call to call. None stands for the environment variable ``AUTOSCHED_MEASURE_FINALISTS``, which is 1 by
+            from call to call. None stands for the environment variable ``AUTOSCHED_HOST_TIMING``, which is 1 by
             default, and for False with the effort ``fast``.
         progress: Called after each search with the number of finished and of all searches. When left out, a search of
             over a second shows a bar if standard error is a terminal, and removes it at the end.

@@ -15,13 +15,12 @@ from autosched.errors import CacheError, InputError, shortened
 
 ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_CACHE_DIR": "directory of compiled kernels (default: XDG_CACHE_HOME/autosched or ~/.cache/autosched)",
-    "AUTOSCHED_CALIBRATE": "0 keeps searches for this machine's processor from measuring its scale (default: 1)",
     "AUTOSCHED_CC": "C compiler of the CPU backend (default: CC, then cc, gcc, clang)",
     "AUTOSCHED_CXX": "C++ compiler of the emulator (default: CXX, then c++, g++, clang++)",
     "AUTOSCHED_COMPILE_JOBS": "number of parallel compiler processes (default: the CPUs this process may use)",
     "AUTOSCHED_CUDA_GRAPHS": "0 turns automatic CUDA graphs off (default: 1)",
     "AUTOSCHED_DEBUG": "1 shows the traceback of every error on the command line (default: 0)",
-    "AUTOSCHED_MEASURE_FINALISTS": "0 keeps searches for this machine's processor from timing finalists (default: 1)",
+    "AUTOSCHED_HOST_TIMING": "0 keeps searches for this machine's processor from timing programs on it (default: 1)",
     "OMP_NUM_THREADS": "number of cores that the target cpu has, if fewer than this process may use; OpenMP's own",
 }
 """Every variable of the library, with its meaning; the documentation prints this table."""
@@ -64,8 +63,8 @@ class Settings:
         compile_jobs: Number of concurrent compiler processes, 1 to `MOST_JOBS`.
         cuda_graphs: Whether repeated launches are captured into CUDA graphs.
         debug: Whether the command line shows the tracebacks of errors.
-        calibrate: Whether searches for this machine's processor measure the scale of their predictions, once.
-        measure_finalists: Whether searches for this machine's processor time their best schedules.
+        host_timing: Whether searches for this machine's processor time their best schedules on it and, once, measure
+            the scale of their predictions.
     """
 
     cache_dir: Path | None
@@ -74,8 +73,7 @@ class Settings:
     compile_jobs: int = 1
     cuda_graphs: bool = True
     debug: bool = False
-    calibrate: bool = True
-    measure_finalists: bool = True
+    host_timing: bool = True
 
     def require_cache_dir(self) -> Path:
         """Return the root of the on-disk cache.
@@ -107,8 +105,7 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         compile_jobs=_compile_jobs(env),
         cuda_graphs=_switch(env, "AUTOSCHED_CUDA_GRAPHS", default=True),
         debug=_switch(env, "AUTOSCHED_DEBUG", default=False),
-        calibrate=_switch(env, "AUTOSCHED_CALIBRATE", default=True),
-        measure_finalists=_switch(env, "AUTOSCHED_MEASURE_FINALISTS", default=True),
+        host_timing=_switch(env, "AUTOSCHED_HOST_TIMING", default=True),
     )
 
 

@@ -51,7 +51,7 @@ TOP_K = 5
     "--measure-finalists/--no-measure-finalists",
     default=None,
     help="Whether the best few are timed where the target is this machine's processor; by default as "
-    "AUTOSCHED_MEASURE_FINALISTS says.",
+    "AUTOSCHED_HOST_TIMING says.",
 )
 @click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")

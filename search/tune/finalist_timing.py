@@ -27,7 +27,6 @@ from autosched.measure.workers.process import WorkerDied, WorkerProcess, WorkerT
 from autosched.measure.workers.program_service import COPIES, LEAST_ROUNDS, ProgramService, TimedArrays
 from autosched.runtime.backends.cpu import scalar_arguments
 from autosched.runtime.call.signature import CallSignature
-from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.timing.host_timer import HostLibrary, HostProgram
 from autosched.runtime.timing.interleaved import Rounds
 from autosched.schedule.types import Schedule
@@ -37,7 +36,7 @@ from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.prefer_baseline import predicted_seconds
 from autosched.search.tune.finalists import choose_finalists
 from autosched.search.tune.top_k import ROOTS, Trial, Trials
-from autosched.target import Target, get_target
+from autosched.target import Target
 
 logger = logging.getLogger(__name__)
 
@@ -86,11 +85,6 @@ class _Finalist:
         public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
         offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
         return HostProgram((library,), public, offsets, program.workspace_bytes)
-
-
-def is_this_processor(target: Target) -> bool:
-    """Return whether a target is this machine's processor, and a C compiler can make programs for it."""
-    return target.kind == "cpu" and target == get_target("cpu") and have_compiler("c")
 
 
 def time_finalists(

@@ -25,7 +25,7 @@ from autosched.search.strategies.protocol import STRATEGIES, Strategy
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.effort_levels import effort_level
 from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
-from autosched.search.tune.finalist_timing import is_this_processor, time_finalists
+from autosched.search.tune.finalist_timing import time_finalists
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
 from autosched.search.tune.request import ONE_SHOT, OneShotAnswer, Request
@@ -33,7 +33,6 @@ from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem, without_spills
 from autosched.search.tune.spill_repair import with_repaired
 from autosched.search.tune.top_k import Trials
-from autosched.settings import settings
 from autosched.target import Target
 
 SEARCH_SHARE = 0.8
@@ -123,7 +122,7 @@ def _scale(request: Request, target: Target, best: RankedSchedule) -> ProcessorS
     is_ours = request.cost is None or isinstance(request.cost, str | os.PathLike)  # not the caller's model
     if best.evaluator is None or not is_ours or not is_this_processor(target) or not have_compiler():
         return ProcessorScale()
-    may_measure = request.strategy is None and request.seconds is None and settings().calibrate
+    may_measure = request.strategy is None and request.seconds is None and request.may_time_finalists()
     try:
         scale = find_scale(target, best.evaluator.model)
         if scale is None and may_measure:
@@ -224,7 +223,7 @@ def _measure(
 
 
 def _times_finalists(request: Request, target: Target) -> bool:
-    return request.may_time_finalists() and is_this_processor(target)
+    return request.may_time_finalists() and is_this_processor(target) and have_compiler("c")
 
 
 def _name(strategy: str | Strategy | None) -> str:

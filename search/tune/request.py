@@ -79,7 +79,7 @@ class Request:
             return False
         if self.measure_finalists is not None:
             return self.measure_finalists
-        return settings().measure_finalists and self.effort != "fast"  # timing takes longer than a fast search
+        return settings().host_timing and self.effort != "fast"  # timing takes longer than a fast search
 
 
 @dataclass(frozen=True)

@@ -92,13 +92,12 @@ def test_switches_and_numbers() -> None:
 def test_every_variable_of_the_table_is_read() -> None:
     values = {
         "AUTOSCHED_CACHE_DIR": "/elsewhere",
-        "AUTOSCHED_CALIBRATE": "0",
         "AUTOSCHED_CC": "my-cc",
         "AUTOSCHED_CXX": "my-c++",
         "AUTOSCHED_COMPILE_JOBS": "17",
         "AUTOSCHED_CUDA_GRAPHS": "0",
         "AUTOSCHED_DEBUG": "1",
-        "AUTOSCHED_MEASURE_FINALISTS": "0",
+        "AUTOSCHED_HOST_TIMING": "0",
     }
     assert {*values, "OMP_NUM_THREADS"} == set(ENVIRONMENT_VARIABLES)
     default, changed = settings({"HOME": "/h"}), settings({"HOME": "/h", **values})

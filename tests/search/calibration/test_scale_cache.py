@@ -31,7 +31,7 @@ FACTOR = 1.7
 def timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Replace timing by predictions times a factor; return the time limits of all measurements."""
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
-    monkeypatch.setenv("AUTOSCHED_CALIBRATE", "1")
+    monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "1")
     limits: list[float] = []
     seconds = np.array(list(scale_cache.predicted_seconds(CPU, analytical_model(CPU)).values()))
 
@@ -66,7 +66,7 @@ def test_a_strategy_does_not_measure(timings: list[float]) -> None:
 
 
 def test_the_switch(timings: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOSCHED_CALIBRATE", "0")
+    monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "0")
     assert provenance().scale == ""
     assert timings == []
 

@@ -20,9 +20,10 @@ from autosched.measure.workers.program_service import ProgramService
 from autosched.runtime.compile import host_compiler
 from autosched.runtime.timing.interleaved import Rounds
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.calibration.scale_cache import is_this_processor
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune import finalist_timing
-from autosched.search.tune.finalist_timing import is_this_processor, select_winner
+from autosched.search.tune.finalist_timing import select_winner
 from autosched.search.tune.top_k import ROOTS
 from autosched.target import get_target
 from tests.search.tune.faulty_services import (
@@ -90,10 +91,10 @@ def test_option_and_variable_switch_it_off(monkeypatch: pytest.MonkeyPatch) -> N
     assert not is_timed(off)
     assert off.provenance is not None and not off.provenance.reused  # a cache entry of its own
     assert off.schedule == find(measure_finalists=False, reuse=False).schedule
-    monkeypatch.setenv("AUTOSCHED_MEASURE_FINALISTS", "0")
+    monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "0")
     assert not is_timed(find(measure_finalists=None, reuse=False))
     assert is_timed(find(reuse=False))  # the option precedes the variable
-    monkeypatch.setenv("AUTOSCHED_MEASURE_FINALISTS", "1")
+    monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "1")
     assert is_timed(find(measure_finalists=None, reuse=False))
     assert not is_timed(find(measure_finalists=None, effort="fast", reuse=False))
     assert is_timed(find(effort="fast", reuse=False))
