@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from calibration.samples import SIZES
 
 from autosched import Pipeline
 from autosched.apps import get_app
@@ -69,6 +68,8 @@ def cases_of(folder: Path, stem: str) -> Iterator[PredictionCase]:
 
 def app_case(name: str) -> PredictionCase:
     """Return a suite app at the size of the coefficients' fits."""
+    from calibration.samples import SIZES  # the folder's pipelines need none of its imports
+
     app = get_app(name)
     pipeline, _ = app.configure({})
     params: dict[str, Scalar] = {p.name: p.default for p in pipeline.params if p.default is not None}
