@@ -60,7 +60,7 @@ def test_documented_loop_nest_is_the_real_one(tmp_path: Path, monkeypatch: pytes
 
 def test_documented_error_is_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
     page = DOCS / "reference" / "errors.md"
-    (program,), (shown,) = fenced(page, "python"), fenced(page, "text")
+    (program,), (shown, *_) = fenced(page, "python"), fenced(page, "text")
     exec(compile(program, "example.py", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     # The source line cannot be read back from a file that is not there.

@@ -22,7 +22,7 @@ from tests.fuzz.witnesses import compile_for_gpu
 from tests.random_pipelines.family_witnesses import disagreements, small_pipeline
 
 MANY = 30
-FIRST = {name: 1000 + 100 * k for k, name in enumerate(FAMILY_WEIGHTS)}
+FIRST = {name: 1001 + 100 * k for k, name in enumerate(FAMILY_WEIGHTS)}
 
 
 def only(family: str) -> RandomPipelineSettings:

@@ -20,9 +20,10 @@ from autosched.measure.workers.program_service import ProgramService
 from autosched.runtime.compile import host_compiler
 from autosched.runtime.timing.interleaved import Rounds
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.calibration.processor_scale import ProcessorScale
 from autosched.search.calibration.scale_cache import is_this_processor
 from autosched.search.strategies.compute_root import schedule_roots
-from autosched.search.tune import finalist_timing
+from autosched.search.tune import finalist_timing, one_shot
 from autosched.search.tune.finalist_timing import select_winner
 from autosched.search.tune.top_k import ROOTS
 from autosched.target import get_target
@@ -43,6 +44,7 @@ CPU = get_target("cpu")
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(finalist_timing, "LEAST_PREDICTED_S", 0.0)  # the small app is predicted to be very short
+    monkeypatch.setattr(one_shot, "find_scale", lambda *_: ProcessorScale())  # no microbenchmarks
 
 
 def find(**options: object) -> ScheduledPipeline:
