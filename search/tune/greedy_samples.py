@@ -41,6 +41,9 @@ It is fitted to the variation of the best sample between groups of that size.
 """
 BEAM_RANKED = 8
 """Schedules of the beam search in the ranking; its best ones often beat all greedy samples."""
+REFINED_WITHIN = 2.0
+"""Ratio of predicted times, of a rewrite's passes over the best one's, up to which it is refined if few schedules are
+wanted."""
 Progress = Callable[[int, int], None]
 """Receives the number of drawn schedules and of all."""
 
@@ -73,6 +76,16 @@ class GreedySampler:
         self.evaluator.settings = self.beam
         search = BeamSearch(self.evaluator, np.random.default_rng(seed), deadline)
         return self._ranked(search.run(), BEAM_RANKED), search.cut_short
+
+    def run_passes(self, *seed: int) -> tuple[BeamSearch, list[State]]:
+        """Run the passes of a beam search; return the search and its complete states, the cheapest first."""
+        self.evaluator.settings = self.beam
+        search = BeamSearch(self.evaluator, np.random.default_rng(seed))
+        return search, search.with_row_kernels(search.run_passes())
+
+    def finish(self, search: BeamSearch, states: list[State], *, refine: bool) -> list[RankedSchedule]:
+        """Return the best schedules of the states of `run_passes`, with or without refinement."""
+        return self._ranked(search.refined(states) if refine else states, BEAM_RANKED)
 
     def greedy(self, *seed: int, deadline: float | None = None) -> RankedSchedule | None:
         """Return the schedule of a greedy search that drops states at random; None if no state is legal."""
@@ -170,6 +183,9 @@ class _Draw:
     def beam_searches(self, started: float, seconds: float | None) -> None:
         """Run one beam search of each sampler, within a share of the time budget."""
         samplers = self.samplers
+        if seconds is None and len(samplers) > 1 and self.samples <= len(samplers):
+            self._narrowed_beam_searches()
+            return
         for number, sampler in enumerate(samplers):
             share = BEAM_SHARE * (number + 1) / len(samplers)
             deadline = None if seconds is None else started + share * seconds
@@ -181,6 +197,15 @@ class _Draw:
             self.cut_short |= was_cut
             self._report(min(number + 1, self.samples))
             self.drawn = number + 1
+
+    def _narrowed_beam_searches(self) -> None:
+        """Run the passes of each sampler's beam search, and refine the promising ones: few schedules are wanted."""
+        searches = [(sampler, *sampler.run_passes(self.seed, 0)) for sampler in self.samplers]
+        limit = REFINED_WITHIN * min((states[0].cost for _, _, states in searches if states), default=math.inf)
+        for number, (sampler, search, states) in enumerate(searches, 1):
+            self.ranked += sampler.finish(search, states, refine=bool(states) and states[0].cost <= limit)
+            self._report(min(number, self.samples))
+        self.drawn = len(searches)
 
     def greedy_searches(self, deadline: float | None, stop_ratio: float) -> None:
         """Run greedy searches in groups, until all are drawn, the deadline, or a group that is too slow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import pytest
@@ -15,8 +16,9 @@ from autosched.search.results import SearchResult
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies import prefer_baseline
 from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune import greedy_samples
 from autosched.search.tune.cost_models import ANALYTICAL, cost_model
-from autosched.search.tune.greedy_samples import CONCURRENT_SEARCHES, GreedySampler, draw_samples
+from autosched.search.tune.greedy_samples import CONCURRENT_SEARCHES, GreedySampler, draw_samples, samplers_of
 from autosched.target import get_target
 
 BOUND = Problem.app("harris", small=True).bind()
@@ -109,3 +111,18 @@ def test_no_second_search_begins_near_the_end_of_a_budget(monkeypatch: pytest.Mo
         prefer_baseline.simplest_within(evaluator, 1.0, time.perf_counter() + left)
     prefer_baseline.simplest_within(evaluator, 1.0)
     assert searched == [pytest.approx(3600 * prefer_baseline.SIMPLER_SHARE, rel=0.1), None]
+
+
+def test_rewrites_far_behind_are_not_refined_where_few_schedules_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound, cpu = Problem.app("layer_norm", small=True).bind(), get_target("cpu")
+    kernels, best = [], []
+    for within in (math.inf, 1.0):
+        monkeypatch.setattr(greedy_samples, "REFINED_WITHIN", within)
+        samplers = samplers_of(bound, cpu, analytical_model(cpu))
+        assert len(samplers) > 1
+        found = draw_samples(samplers, samples=1)
+        assert found.samples == len(samplers)
+        kernels.append(sum(s.evaluator.counts.kernels for s in samplers))
+        best.append(found.ranked[0].seconds)
+    assert kernels[1] < kernels[0]
+    assert best[1] >= best[0]
