@@ -22,6 +22,7 @@ from autosched.search.calibration.scale_cache import SEARCH_LIMIT_S, find_scale,
 from autosched.search.cost.protocol import CostModel
 from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.strategies.protocol import STRATEGIES, Strategy
+from autosched.search.tune.compiled_residency import with_compiled_residency
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.effort_levels import effort_level
 from autosched.search.tune.fallback import search_fallbacks, warn_of_failure
@@ -140,9 +141,10 @@ def _prefer_without_spills(
     ranked = with_repaired(result.ranked, spills, request.top_k)
     filtered = without_spills(ranked, spills, request.top_k)
     rest = tuple(r for r in ranked if all(r is not k for k in filtered.kept))
+    kept = with_compiled_residency(filtered.kept, spills)
     if filtered.unchecked:
         _warn(filtered.unchecked)
-    return replace(result, ranked=filtered.kept + rest), filtered.note
+    return replace(result, ranked=kept + rest), filtered.note
 
 
 def _warn(text: str) -> None:

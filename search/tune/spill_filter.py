@@ -43,7 +43,7 @@ class Filtered:
 
 @dataclass
 class SpillTable:
-    """Spilled bytes of one pipeline's kernels; each kernel is compiled once.
+    """Spilled bytes and registers of one pipeline's kernels; each kernel is compiled once.
 
     Args:
         bound: The pipeline.
@@ -59,6 +59,7 @@ class SpillTable:
     most_source: int | None = None
     deadline: float | None = None
     _cache: dict[tuple[PipelineRewrites, Kernel], int] = field(init=False, default_factory=dict)
+    _registers: dict[tuple[PipelineRewrites, Kernel], int] = field(init=False, default_factory=dict)
     _compiled: int | None = field(init=False, default=None)
     """Characters of source compiled after the first schedule; None before it."""
     _stopped: bool = field(init=False, default=False)
@@ -83,8 +84,13 @@ class SpillTable:
                 if isinstance(cubin, CompileError):
                     raise cubin
                 self._cache[keys[k]] = cubin.spill_bytes
+                self._registers[keys[k]] = max(r.registers for r in cubin.kernels.values())
             self._count(sources, compiled)
         return tuple(self._cache[key] for key in keys)
+
+    def registers(self, schedule: Schedule) -> tuple[int | None, ...]:
+        """Return the registers of a thread of each kernel; None for kernels that have not been compiled."""
+        return tuple(self._registers.get((schedule.rewrites, k)) for k in schedule.kernels)
 
     def is_late(self) -> bool:
         """Return whether the deadline has passed."""
