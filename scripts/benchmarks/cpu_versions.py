@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,40 @@ def unpacked(commit: str, into: Path) -> Path:
     return into
 
 
-class Side:
+class VersionProcess:
+    """A process that answers each line of JSON with one.
+
+    Args:
+        command: Its command line.
+        environment: Its environment.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def ask(self, question: Any) -> Any:
+        """Return the answer to a question."""
+        assert self._process.stdin is not None
+        print(json.dumps(question), file=self._process.stdin, flush=True)
+        return self.answer()
+
+    def answer(self) -> Any:
+        """Return the next answer."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("the process of one version ended early; its output is above")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Side(VersionProcess):
     """A process that runs the variants of one version.
 
     Args:
@@ -90,28 +123,12 @@ class Side:
     def __init__(self, tree: Path, apps: str, cache: Path) -> None:
         command = [sys.executable, ENTRY, str(tree), "--apps", apps, "--serve"]
         environment = {**os.environ, "AUTOSCHED_CACHE_DIR": str(cache), "OMP_WAIT_POLICY": "passive"}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.variants: list[str] = self._answer()
+        super().__init__(command, environment)
+        self.variants: list[str] = self.answer()
 
     def seconds(self, variant: str) -> float:
         """Run a variant once and return its time."""
-        assert self._process.stdin is not None
-        print(json.dumps(variant), file=self._process.stdin, flush=True)
-        return float(self._answer())
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("the process of one version ended early; its output is above")
-        return json.loads(line)
+        return float(self.ask(variant))
 
 
 def serve(tree: Path, apps: list[str]) -> int:

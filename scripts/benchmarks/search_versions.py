@@ -16,7 +16,6 @@ import argparse
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cpu_versions import ROOT, unpacked
+from benchmarks.cpu_versions import ROOT, VersionProcess, unpacked
 
 ENTRY = str(Path(__file__).parents[1] / "bench_search_versions.py")
 """The script of this module, entry point of the child processes."""
@@ -67,7 +66,7 @@ def main() -> int:
     return 0
 
 
-class SearchSide:
+class SearchSide(VersionProcess):
     """A process that searches with one version.
 
     Args:
@@ -79,29 +78,13 @@ class SearchSide:
     def __init__(self, tree: Path, cache: Path, options: argparse.Namespace) -> None:
         command = [sys.executable, ENTRY, str(tree), "--apps", options.apps, "--folder", options.folder, "--serve"]
         environment = {**os.environ, "AUTOSCHED_CACHE_DIR": str(cache), "AUTOSCHED_HOST_TIMING": "0"}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.names: list[str] = self._answer()
+        super().__init__(command, environment)
+        self.names: list[str] = self.answer()
 
     def figures(self, name: str, target: str) -> Figures:
         """Return the figures of two searches of a pipeline."""
-        assert self._process.stdin is not None
-        print(json.dumps([name, target]), file=self._process.stdin, flush=True)
-        figures: Figures = self._answer()
+        figures: Figures = self.ask([name, target])
         return figures
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.wait()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("the process of one version ended early; its output is above")
-        return json.loads(line)
 
 
 def serve(tree: Path, options: argparse.Namespace) -> int:

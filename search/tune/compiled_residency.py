@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import isnan
 
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
@@ -22,7 +23,9 @@ def with_compiled_residency(ranked: Sequence[RankedSchedule], table: SpillTable)
         ranked: Schedules of one pipeline.
         table: Registers of compiled kernels.
     """
-    return tuple(sorted((_predicted_again(r, table) for r in ranked), key=lambda r: rounded_cost(r.seconds)))
+    return tuple(
+        sorted((_predicted_again(r, table) for r in ranked), key=lambda r: (isnan(r.seconds), rounded_cost(r.seconds)))
+    )
 
 
 def _predicted_again(ranked: RankedSchedule, table: SpillTable) -> RankedSchedule:

@@ -71,7 +71,12 @@ def range_given_facts(e: ix.Index, facts: Sequence[Fact]) -> ix.Interval:
 
 
 def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, bool]]:
-    """Yield the integer comparisons implied by the truth of a condition, or all of them for ``truth=None``."""
+    """Yield the comparisons of integers among the `implied_comparisons`."""
+    return ((c, holds) for c, holds in implied_comparisons(condition, truth) if c.a.dtype.is_int and c.b.dtype.is_int)
+
+
+def implied_comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, bool]]:
+    """Yield comparisons implied by the truth of a condition, all for ``truth=None``, and whether each holds."""
     stack = [(condition, truth is not False)]
     while stack:
         e, holds = stack.pop()
@@ -81,7 +86,7 @@ def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, 
             case Binary(op="and" | "or") if e.dtype.kind == "b":
                 if truth is None or (e.op == "and") == holds:
                     stack += [(e.b, holds), (e.a, holds)]
-            case Binary(op=op) if op in COMPARISONS and e.a.dtype.is_int and e.b.dtype.is_int:
+            case Binary(op=op) if op in COMPARISONS:
                 yield e, holds
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from autosched.analysis.indices.comparisons import MIRRORED, NEGATED
+from autosched.analysis.indices.condition_facts import implied_comparisons
 from autosched.analysis.indices.float_range import Integers, Range, converted_range
-from autosched.lang.expr import COMPARISONS, Binary, Cast, Const, Expr, Unary
+from autosched.lang.expr import Cast, Const, Expr
 
 
 def implied_conversions(condition: Expr, truth: bool, conversions: Sequence[Cast]) -> list[tuple[Cast, Integers]]:
@@ -38,20 +39,12 @@ def implied_conversions(condition: Expr, truth: bool, conversions: Sequence[Cast
 
 def _bounded(condition: Expr, truth: bool) -> Iterator[tuple[Expr, Range]]:
     """Yield floating-point expressions and the ranges that constants bound them to."""
-    stack = [(condition, truth)]
-    while stack:
-        e, holds = stack.pop()
-        match e:
-            case Unary(op="not"):
-                stack.append((e.a, not holds))
-            case Binary(op="and" | "or") if e.dtype.kind == "b":
-                if (e.op == "and") == holds:
-                    stack += [(e.b, holds), (e.a, holds)]
-            case Binary(op=op) if op in COMPARISONS and e.a.dtype.is_float:
-                op = op if holds else NEGATED[op]
-                for a, b, relation in ((e.a, e.b, op), (e.b, e.a, MIRRORED[op])):
-                    if isinstance(b, Const) and relation != "ne" and not math.isnan(b.value):
-                        yield a, _implied(relation, b)
+    for e, holds in implied_comparisons(condition, truth):
+        if e.a.dtype.is_float:
+            op = e.op if holds else NEGATED[e.op]
+            for a, b, relation in ((e.a, e.b, op), (e.b, e.a, MIRRORED[op])):
+                if isinstance(b, Const) and relation != "ne" and not math.isnan(b.value):
+                    yield a, _implied(relation, b)
 
 
 def _implied(op: str, other: Const) -> Range:
