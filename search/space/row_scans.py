@@ -1,8 +1,9 @@
 """Scans over rows in searches: predicted times of all steps, and tilings with whole rows.
 
 A search evaluates the kernel of one step (`autosched.analysis.rewrites.mainloop_step.with_one_step`). If one block has
-a whole row, it runs all steps with a barrier between them. Otherwise each step is a launch of its own. Launches cost
-more than barriers, but a launch can use the whole device; predicted times decide.
+a whole row, it runs all steps, on a GPU with a barrier between them. Otherwise each step is a launch of its own, on a
+CPU a parallel loop of its own. Launches cost more than barriers, but a launch can use the whole device; predicted times
+decide.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.regions.grid import BlockGrid
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, in_step, step_count
+from autosched.search.cost.cpu.coefficients import rates_of
 from autosched.search.cost.gpu_analytical import LAUNCH_SECONDS
 from autosched.search.cost.protocol import CostModel, Floats
 from autosched.target import Target
@@ -63,9 +65,11 @@ def seconds_of_all_steps(model: CostModel, evaluation: BatchEvaluation, target: 
 
 def _repeated(once: Floats, steps: int, launched: Bools, target: Target) -> Floats:
     """Return the seconds of all steps, ``float64[N]``, from those of kernels of one step."""
-    if target.kind == "cpu":
-        return once * steps  # no launch overhead to subtract: a block forks no threads
-    within = LAUNCH_SECONDS + steps * np.maximum(once - LAUNCH_SECONDS, BARRIER_SECONDS)
+    if target.kind == "cpu":  # a core needs no barrier between its own steps
+        start, least = rates_of(target.processor)["kernels"], 0.0
+    else:
+        start, least = LAUNCH_SECONDS, BARRIER_SECONDS
+    within = start + steps * np.maximum(once - start, least)
     return np.where(launched, once * steps, within)
 
 

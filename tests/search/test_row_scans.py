@@ -20,6 +20,7 @@ from autosched.schedule.kernel.row_scans import MOST_LAUNCHES, ScanLevel, scan_l
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, StageId
 from autosched.search.beam.random_states import RandomStates
+from autosched.search.cost.cpu.coefficients import rates_of
 from autosched.search.cost.gpu_analytical import LAUNCH_SECONDS, analytical_model
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
@@ -93,6 +94,14 @@ def test_steps_in_one_block_have_no_launch_cost() -> None:
     block, launched = (with_scan(bound, t).kernels[-1] for t in ("bx=1 rr.y=40 tx=96", "rr.y=40 bx=3 tx=32"))
     assert LAUNCH_SECONDS < seconds(bound, block) < seconds(bound, launched)
     assert seconds(bound, launched) > 40 * LAUNCH_SECONDS
+
+
+def test_a_core_begins_a_kernel_once_for_all_its_steps() -> None:
+    few, many = (seconds(seam(n + 1, 96), with_scan(seam(n + 1, 96), f"bx=1 rr.y={n} tx=96").kernels[-1], CPU)
+                 for n in (40, 80))  # fmt: skip
+    start = rates_of(CPU.processor)["kernels"]
+    assert many - start == pytest.approx(2 * (few - start), rel=0.05)
+    assert many < 20 * start
 
 
 @pytest.mark.parametrize(
