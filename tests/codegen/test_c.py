@@ -26,6 +26,7 @@ from autosched import (
     select,
     uint16,
 )
+from autosched import min as min_
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.codegen.c import CSource, print_c
@@ -213,10 +214,10 @@ def test_terms_whose_addresses_are_loaded_are_done_one_by_one(follows: bool) -> 
     t = RDom("t", t=5)
     row = clamp(shift[t.t], -3, 3) if follows else t.t
     out[y, x] = 0.0
-    out[y, x] += image.clamped()[y + row, x + t.t]
+    out[y, x] += image[y + row + 3, x + t.t]
     bound = bind(
         Pipeline(out.over(y=(0, 33), x=(0, 70)), name="terms"),
-        {"image": (33, 70)} | ({"shift": (5,)} if follows else {}),
+        {"image": (40, 74)} | ({"shift": (5,)} if follows else {}),
     )
     program = lower(bound, schedule_roots(bound, CPU))
     assert ("ONE_BY_ONE;" in print_c(program).text) == follows
@@ -285,3 +286,16 @@ def test_vectors_are_formed_of_conditions(tmp_path: Path) -> None:
     assert len(functions) == 2  # the second inlines the condition of its select
     for first, last in zip(functions, ends, strict=True):
         assert any(first < n < last for n in vectorised), text.splitlines()[first - 1]
+
+
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_terms_at_mirrored_rows_are_done_one_by_one(mirrored: bool) -> None:
+    """Merged in pairs, the second address would not be affine in the lane, and gcc 12 vectorise neither."""
+    image, out, t = Input("image", uint16, 2), Func("out"), RDom("t", t=7)
+    rows = image.mirrored() if mirrored else image
+    out[y, x] = cast(uint16, 65535)
+    out[y, x] = min_(out[y, x], rows[y + t.t, x])
+    bound = bind(Pipeline(out.over(y=(0, 33 if mirrored else 27), x=(0, 70)), name="terms"), {"image": (33, 70)})
+    program = lower(bound, schedule_roots(bound, CPU))
+    assert ("ONE_BY_ONE;" in print_c(program).text) == mirrored
+    assert_backends_agree(bound, program)

@@ -34,7 +34,7 @@
 #if defined(__AVX512F__) || defined(__ARM_FEATURE_SVE)
 #define AS_SCATTERS
 #endif
-// Keeps gcc 12 from doing several iterations at once: where a loop adds to several registers it loses some of them, and
-// where addresses follow from data it loads these again in every lane.
+// Keeps gcc 12 from doing several iterations at once: where a loop adds to several registers it loses some of them,
+// where addresses follow from data it loads these again in every lane, and where they are not affine it forms no vectors.
 #define ONE_BY_ONE __asm__ volatile("")
 #define UNROLL _Pragma("GCC unroll 64")

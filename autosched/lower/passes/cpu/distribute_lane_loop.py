@@ -138,6 +138,21 @@ def is_gather(loop: For) -> bool:
     )
 
 
+def has_uneven_addresses(loop: For) -> bool:
+    """Whether an address in a loop around lane loops is not affine in its variable, as of clamped or mirrored rows.
+
+    gcc 12 unrolls and jams such a loop, then finds the address of the second iteration not to be affine in the lane,
+    and vectorises nothing.
+    """
+    indices = [s.index for s in walk(loop.body) if isinstance(s, Store | LetIndex)]
+    indices += [read.index for read in reads_in(loop.body)]
+    return any(loop.name in _names(t) for index in indices for t, _ in ix.terms_of(index) if isinstance(t, ix.Atom))
+
+
+def _names(atom: ix.Atom) -> set[str]:
+    return {name for argument in atom.args for name in ix.loop_vars(argument)}
+
+
 def is_scatter(loop: For) -> bool:
     """Whether store addresses depend on loaded data, and all accessed elements have at least 4 bytes.
 
