@@ -98,8 +98,9 @@ class CpuStageCosts:
 
 
 ONE_POINT: Points = ((),)
-StageCostCache = dict[tuple[int, frozenset[str], Points], tuple[BoundStage, CpuStageCosts]]
-"""Costs by ``id`` of the stage, varying dimensions and points. The stage is stored too, so that its id stays valid."""
+StageCostCache = dict[tuple[int, frozenset[str], Points, frozenset[str]], tuple[BoundStage, CpuStageCosts]]
+"""Costs by the arguments of `stage_work`, with the ``id`` of the stage. The stage is stored too, so that its id stays
+valid."""
 
 
 @cache
@@ -112,7 +113,9 @@ def field_values(record: Any) -> tuple[Any, ...]:
     return _getter(record.__match_args__)(record)
 
 
-def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_POINT) -> CpuStageCosts:
+def stage_work(
+    stage: BoundStage, moving: frozenset[str], points: Points = ONE_POINT, private: frozenset[str] = frozenset()
+) -> CpuStageCosts:  # fmt: skip
     """Return the costs of a stage.
 
     Args:
@@ -120,8 +123,10 @@ def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_P
         moving: Its dimensions that vary from lane to lane.
         points: Points of evaluation; one unless the stage is inlined. Compilers evaluate a subexpression once for all
             points that agree in the dimensions that it depends on.
+        private: Funcs of which each lane has elements of its own. Loads of them vary, whatever their index: compilers
+            cannot prove the elements equal.
     """
-    varies = _lane_dependence(stage, moving)
+    varies = _lane_dependence(stage, moving, private)
     total = [0.0] * 7
     shares = _shares(stage, varies)
     times = _times(stage, points) if len(points) > 1 else dict.fromkeys(varies, 1)
@@ -142,11 +147,12 @@ def stage_work(stage: BoundStage, moving: frozenset[str], points: Points = ONE_P
     return CpuStageCosts(Work(*total), frozenset(varying))
 
 
-def _lane_dependence(stage: BoundStage, moving: frozenset[str]) -> NodeDependence:
+def _lane_dependence(stage: BoundStage, moving: frozenset[str], private: frozenset[str]) -> NodeDependence:
+    own = {id(load) for load, name in stage.loads if name in private}
     result: NodeDependence = {}
     for e in postorder([*stage.values, *stage.indices], result):
         operands = [result[id(c)] for c in children(e)]
-        moves = (isinstance(e, Var) and e.name in moving) or any(m for m, _ in operands)
+        moves = (isinstance(e, Var) and e.name in moving) or id(e) in own or any(m for m, _ in operands)
         result[id(e)] = moves, isinstance(e, Load) or any(d for _, d in operands)
     return result
 

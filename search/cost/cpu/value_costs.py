@@ -98,9 +98,12 @@ class ValueCosts:
         return moving, works
 
     def _stage_work(self, stage: BoundStage, moving: frozenset[str], points: Points) -> CpuStageCosts:
-        key = id(stage), moving, points
+        sketch = self._model.sketch
+        loaded = ((name, sketch.location(name)) for _, name in stage.loads)
+        private = frozenset(name for name, location in loaded if location and location.level is Level.THREAD)
+        key = id(stage), moving, points, private
         if key not in self._cache:
-            self._cache[key] = stage, stage_work(stage, moving, points)
+            self._cache[key] = stage, stage_work(stage, moving, points, private)
         return self._cache[key][1]
 
     def _find_moves(self, stage: StageId, lane: str | None) -> Moves:
