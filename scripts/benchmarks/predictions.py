@@ -42,7 +42,7 @@ from autosched.schedule.rewrites import apply_rewrites
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.calibration.calibration_service import CalibrationService
 from autosched.search.calibration.microbenchmarks import TINY
-from autosched.search.calibration.processor_scale import ProcessorScale, fit_scale
+from autosched.search.calibration.processor_scale import ProcessorScale, fit_scale, usual_factor
 from autosched.search.calibration.scale_cache import predicted_seconds
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.protocol import CostModel
@@ -204,7 +204,8 @@ def repredicted(row: PredictionRow, case: PredictionCase, target: Target, model:
 def processor_scale(rows: Sequence[PredictionRow], target: Target, model: CostModel) -> ProcessorScale:
     """Return one scale for all pipelines, by the microbenchmarks that were timed with them, whatever its spread."""
     rounds = Rounds(tuple(tuple(r) for row in rows for r in row.calibration))
-    return fit_scale(predicted_seconds(target, model), rounds, TINY, most_spread=math.inf)
+    predicted_s, usual = predicted_seconds(target, model), usual_factor(target)
+    return fit_scale(predicted_s, rounds, TINY, most_spread=math.inf, usual=usual)
 
 
 def scaled_row(row: PredictionRow, scale: ProcessorScale) -> PredictionRow:

@@ -1,7 +1,8 @@
 """Scale of predictions on one processor: a factor, and the time of a call.
 
 The model's coefficients are those of a kind of processor, and of other machines. The microbenchmarks give one factor,
-the median of measured over predicted time. One factor for all components changes no ranking of schedules.
+the median of measured over predicted time, relative to that on the machine of the coefficients. One factor for all
+components changes no ranking of schedules.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 from autosched.runtime.timing.interleaved import Rounds
 from autosched.runtime.timing.statistics import median_and_spread
+from autosched.search.cost.cpu.coefficients import MICROBENCHMARK_FACTORS
+from autosched.target import Target
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +33,7 @@ class ProcessorScale:
     """Correction of predicted times.
 
     Attributes:
-        factor: Measured over predicted seconds of kernels; 1 without a measurement.
+        factor: Seconds of kernels over predicted ones; 1 without a measurement.
         call_s: Seconds of a call in addition to its kernels; 0 without a measurement.
         spread: Interquartile range of the factor over the rounds, relative to the factor.
         note: Reason why times are not scaled, or empty.
@@ -54,8 +57,14 @@ class ProcessorScale:
         return f"scaled by {self.factor:.2f} (measured on this processor)" if self.is_measured else self.note
 
 
+def usual_factor(target: Target) -> float:
+    """Return measured over predicted seconds of the microbenchmarks where a processor's coefficients are right."""
+    one, several = MICROBENCHMARK_FACTORS.get(target.processor, (1.0, 1.0))
+    return one if target.multiprocessors == 1 else several
+
+
 def fit_scale(
-    predicted: Mapping[str, float], rounds: Rounds, tiny: str, most_spread: float = MOST_SPREAD
+    predicted: Mapping[str, float], rounds: Rounds, tiny: str, most_spread: float = MOST_SPREAD, usual: float = 1.0
 ) -> ProcessorScale:
     """Return the scale of microbenchmarks; one that changes nothing if their times spread too much.
 
@@ -64,6 +73,7 @@ def fit_scale(
         rounds: Measured seconds, a column for each.
         tiny: Name of the microbenchmark whose kernel takes next to no time.
         most_spread: Largest spread of a scale that is used.
+        usual: Measured over predicted seconds on a machine where predictions are right, see `usual_factor`.
     """
     seconds: Floats = np.asarray(rounds.seconds, np.float64)
     expected = np.array(list(predicted.values()))
@@ -71,6 +81,7 @@ def fit_scale(
     large = expected > LARGE * expected[first]
     # differences to the smallest one, which has the same call
     ratios = (seconds[:, large] - seconds[:, [first]]) / (expected[large] - expected[first])
+    ratios /= usual
     factor = float(np.median(np.median(ratios, axis=0)))
     call_s = max(float(np.median(seconds[:, first])) - factor * predicted[tiny], 0.0)
     _, spread = median_and_spread(np.median(ratios, axis=1).tolist())

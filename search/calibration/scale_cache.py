@@ -24,7 +24,7 @@ from autosched.schedule.io.strict_json import parse
 from autosched.schedule.io.typed_json import read_as
 from autosched.search.calibration.calibration_service import CalibrationService
 from autosched.search.calibration.microbenchmarks import TINY, microbenchmarks
-from autosched.search.calibration.processor_scale import REMEDY, ProcessorScale, fit_scale
+from autosched.search.calibration.processor_scale import REMEDY, ProcessorScale, fit_scale, usual_factor
 from autosched.search.cost.cpu import analytical
 from autosched.search.cost.protocol import CostModel
 from autosched.search.refine.mainloop.step_cost import evaluated
@@ -73,7 +73,7 @@ def measure_scale(target: Target, model: CostModel, limit_s: float = TIME_LIMIT_
     """
     key = _key(target, model)
     try:
-        scale = fit_scale(predicted_seconds(target, model), _timed(target, limit_s), TINY)
+        scale = fit_scale(predicted_seconds(target, model), _timed(target, limit_s), TINY, usual=usual_factor(target))
     except MeasureError as error:
         scale = ProcessorScale(note=f"not scaled: {error}; {REMEDY}")
     _SCALES.discard(key)

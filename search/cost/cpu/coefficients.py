@@ -32,13 +32,14 @@ CPU_RATES: dict[str, float] = {
     "streams": 2.0e-9,
     "chosen_lines": 2.0e-9,
     "kernels": 1600e-9,
-    "forks": 32000e-9,
+    "forks": 1000e-9,
     "steps": 1.0,
 }
 """Seconds of one core for one unit of each component, for processors without coefficients of their own.
 
 Fitted to kernels of random pipelines on an AMD EPYC of the fourth generation (gcc 12, a virtual machine with two busy
-cores), rounded, and scaled to suite apps on a single core. Waking a thread is slow in virtual machines (``forks``).
+cores), rounded, and scaled to suite apps on a single core. ``forks`` is for threads that still wait actively after the
+kernel before, which takes 0.4 us on two cores; a call of a pipeline wakes them once.
 """
 
 CPU_COMPONENTS = tuple(CPU_RATES)
@@ -68,7 +69,7 @@ ZEN4_RATES: Mapping[str, float] = {
     "streams": 4.6e-9,
     "chosen_lines": 1.7e-9,
     "kernels": 4600e-9,
-    "forks": 32000e-9,
+    "forks": 1000e-9,
     "steps": 0.89,
 }
 """Coefficients of an AMD EPYC of the fourth generation (vectors of 16 float32 in two halves, 1 MB of L2 per core).
@@ -101,7 +102,7 @@ ZEN5_RATES: Mapping[str, float] = {
     "streams": 2.5e-9,
     "chosen_lines": 1.2e-9,
     "kernels": 2400e-9,
-    "forks": 32000e-9,
+    "forks": 1000e-9,
     "steps": 0.44,
 }
 """Coefficients of an AMD EPYC of the fifth generation (vectors of 16 float32 in one piece, 1 MB of L2 per core).
@@ -136,7 +137,7 @@ AMX_RATES: Mapping[str, float] = {
     "streams": 3.8e-9,
     "chosen_lines": 0.076e-9,
     "kernels": 5300e-9,
-    "forks": 32000e-9,
+    "forks": 1000e-9,
     "steps": 0.81,
 }
 """Coefficients of an Intel Xeon with AMX (vectors of 16 float32, 2 MB of L2 per core).
@@ -150,6 +151,14 @@ RATES: Mapping[str, Mapping[str, float]] = {
     "GenuineIntel 6 amx": AMX_RATES,
 }
 """Coefficients by kind of processor, see `autosched.host.Host.processor`."""
+
+
+MICROBENCHMARK_FACTORS: Mapping[str, tuple[float, float]] = {"AuthenticAMD 26": (0.89, 1.29)}
+"""Median of measured over predicted times of the microbenchmarks (`autosched.search.calibration.microbenchmarks`) with
+one thread, and with several, on the machine where a processor's coefficients predict random pipelines without a bias.
+
+Measured on a virtual machine with two cores that share a physical one.
+"""
 
 
 def rates_of(processor: str) -> Mapping[str, float]:

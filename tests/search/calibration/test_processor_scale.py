@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from autosched.runtime.timing.interleaved import Rounds
-from autosched.search.calibration.processor_scale import MOST_SPREAD, ProcessorScale, fit_scale
+from autosched.search.calibration.processor_scale import MOST_SPREAD, ProcessorScale, fit_scale, usual_factor
+from autosched.search.cost.cpu.coefficients import MICROBENCHMARK_FACTORS
+from autosched.target import get_target
 
 PREDICTED = {"tiny": 1e-6, "one": 1e-4, "two": 2e-4, "three": 4e-4}
 
@@ -24,6 +28,15 @@ def test_the_factor_is_the_median_of_the_microbenchmarks() -> None:
     assert scale.spread == pytest.approx(0)
     assert scale.seconds(1e-3) == pytest.approx(1.7e-3 + 2e-5, rel=0.01)
     assert str(scale) == "scaled by 1.70 (measured on this processor)"
+
+
+def test_the_factor_is_relative_to_that_of_the_machine_of_the_coefficients() -> None:
+    measured = rounds([1.7, 1.5, 1.7, 1.8], 2e-5, [1.0] * 11)
+    assert fit_scale(PREDICTED, measured, "tiny", usual=1.7).factor == pytest.approx(1.0, rel=0.01)
+    known = next(iter(MICROBENCHMARK_FACTORS))
+    one, several = (usual_factor(replace(get_target("cpu"), processor=known, multiprocessors=n)) for n in (1, 4))
+    assert (one, several) == MICROBENCHMARK_FACTORS[known]
+    assert usual_factor(replace(get_target("cpu"), processor="")) == 1
 
 
 def test_a_slow_round_changes_nothing() -> None:

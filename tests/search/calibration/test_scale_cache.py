@@ -17,6 +17,7 @@ from autosched.errors import MeasureError
 from autosched.runtime.compile.cache import DiskCache
 from autosched.runtime.timing.interleaved import Rounds
 from autosched.search.calibration import scale_cache
+from autosched.search.calibration.processor_scale import usual_factor
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.tune.provenance import Provenance
 from autosched.target import Target, get_target
@@ -29,7 +30,7 @@ FACTOR = 1.7
 
 @pytest.fixture
 def timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Replace timing by predictions times a factor; return the time limits of all measurements."""
+    """Replace timing by the usual times of predictions and a factor; return the time limits of all measurements."""
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "1")
     limits: list[float] = []
@@ -37,7 +38,7 @@ def timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     def timed(_: Target, limit_s: float) -> Rounds:
         limits.append(limit_s)
-        return Rounds((tuple((FACTOR * seconds).tolist()),) * 11)
+        return Rounds((tuple((FACTOR * usual_factor(CPU) * seconds).tolist()),) * 11)
 
     monkeypatch.setattr(scale_cache, "_timed", timed)
     return limits
