@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
+from autosched.codegen.c import print_c
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
@@ -18,6 +20,7 @@ from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast, clamp, exp, select, tanh
 from autosched.lang.pipeline import Pipeline
 from autosched.lang.rdom import RDom
+from autosched.lower.program import lower
 from autosched.schedule.types import Level, Schedule, StageId
 from autosched.search.cost.cpu.analytical import SCAN, SCATTERED_STORE, CpuModel
 from autosched.search.cost.cpu.cache_traffic import MOST_MISSED, WAYS
@@ -32,6 +35,8 @@ from autosched.search.strategies.prefer_baseline import prefer_baseline, simples
 from autosched.search.strategies.protocol import Beam
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import get_target
+from tests.schedule.building import kernel as building_kernel
+from tests.schedule.building import root, schedule
 from tests.search.cpu_cases import CPU, IMAGE, H, W, counts_of, evaluated, x, y
 
 CHAIN = Func("chain")
@@ -670,3 +675,24 @@ def test_the_search_fuses_a_chain_of_stencils_on_a_cpu() -> None:
     bound = bind(Pipeline([second.over(y=(0, 512), x=(0, 2048))]), {"image": (512, 2048)})
     best = Beam().search(bound, get_target("cpu")).best
     assert len(best.kernels) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one_loop"),
+    [
+        (lambda p, c: p[y, x, c] * 2.0, True),
+        (lambda p, c: p[y, x + 1, c] + p[y, x, c], True),
+        (lambda p, c: p[y, x, c] * c, False),
+        (lambda p, c: p[y, x, 2 - c], False),
+        (lambda p, c: p[y, x, 0], False),
+    ],
+)
+def test_channels_that_come_last_are_lanes_of_one_loop(value: Callable[[Input, Var], Expr], is_one_loop: bool) -> None:
+    pixels, f, c = Input("pixels", float32, 3), Func("f"), Var("c")
+    f[y, x, c] = value(pixels, c)
+    bound = bind(Pipeline([f.over(y=(0, H), x=(0, W), c=(0, 3))]), {"pixels": (H, W + 1, 3)})
+    kernel = Featurizer(bound, CPU), KernelSketch((StageId("f"),))
+    counts = counts_of(*kernel, 1, 64, 1, 1, 1, 3)
+    assert (counts["strided_accesses"] == 0 < counts["vector_accesses"]) == is_one_loop
+    chosen = schedule(bound, building_kernel(bound, [root("f", f"by={H} bx={W // 64} tx=64 sc=3")]))
+    assert ("; x: 64 threads" in print_c(lower(bound, chosen)).text) == is_one_loop

@@ -52,6 +52,7 @@ class CpuKernelCosts:
         self._evenly_far: dict[tuple[int, int], tuple[Ints, Bools]] = {}
         self._savings: dict[tuple[int, int, int], Floats | None] = {}
         self._conflicts: dict[tuple[int, int, int, int], float] = {}
+        self._collapses: dict[tuple[int, int, int, int], bool] = {}
 
     def work(self, row: int, lane: int) -> Floats:
         """Return the `LaneCosts` of a nest, ``float64[COLUMNS]``, for lanes along a dimension of its carrier."""
@@ -79,6 +80,15 @@ class CpuKernelCosts:
             same = np.array([s for _, s in loads], bool).reshape(len(loads), len(nest_dims))
             self._evenly_far[key] = np.array([n for n, _ in loads], np.int64), same
         return self._evenly_far[key]
+
+    def collapses(self, row: int, lane: int, dim: int, count: int) -> bool:
+        """Return `LaneWorks.collapses` of a nest with threads, for lanes and points along two of its dimensions."""
+        key = row, lane, dim, count
+        if key not in self._collapses:
+            stage, dims = self._facts.rows[row], self._facts.dims[row]
+            terms = self.work(row, lane)[FIELD["terms"]]
+            self._collapses[key] = terms == 1 and self._works.collapses(stage, dims[lane], dims[dim], count)
+        return self._collapses[key]
 
     def jam_savings(self, row: int, lane: int, dim: int) -> Floats | None:
         """Return the `saved_loads` of a nest with threads of its own, for lanes and rows along dimensions of it."""

@@ -18,7 +18,7 @@ from autosched.search.cost.boundary_conditions import Boundary, boundaries
 from autosched.search.cost.cpu.access_class import LANE_BYTES, NEAR_BYTES, AccessClassifier, AccessCounts
 from autosched.search.cost.cpu.lane_access_patterns import UNEVEN, Moves, index_step, iteration_distance
 from autosched.search.cost.cpu.point_conditions import point_ranges
-from autosched.search.cost.cpu.stage_costs import StageCostCache, Work, field_values
+from autosched.search.cost.cpu.stage_costs import StageCostCache, Work, field_values, uses_position
 from autosched.search.cost.cpu.value_costs import ValueCosts
 
 __all__ = ["LANE_BYTES", "NEAR_BYTES", "LaneCosts", "LaneWorks"]
@@ -209,6 +209,29 @@ class LaneWorks:
             lane: The dimension of neighbouring lanes, see `of`.
         """
         return self._accesses.step(stage, group, self._values.moves(stage, lane), self._varying(stage, lane))
+
+    def collapses(self, stage: StageId, lane: str, inner: str, count: int) -> bool:
+        """Return whether a loop over ``count`` points and its lane loop are one (`lower.passes.cpu.collapse_lanes`).
+
+        That is where all accesses are as far apart along the lanes as ``count`` along the points, as of images whose
+        channels come last, and values depend on both dimensions through loads alone.
+
+        Args:
+            stage: The stage.
+            lane: The dimension of neighbouring lanes.
+            inner: The dimension of the points.
+            count: Points of a lane.
+        """
+        access = self._model.accesses_of(stage)
+        stages = [stage, *(StageId(name, 0) for name in access.calls if not self._model.bound.funcs[name].boundary)]
+        if any(uses_position(self._model.bound.stage(*s), (lane, inner) if s == stage else None) for s in stages):
+            return False
+        for group in (*access.loads, *access.stores):
+            coefficients = [c for row in group.rows if row for loop, c in row.coefficients if loop in (lane, inner)]
+            of_lane, of_point = (self.step(stage, group, dim) for dim in (lane, inner))
+            if min(coefficients, default=0) < 0 or of_point is None or of_lane != count * of_point:
+                return False
+        return True
 
     def evaluated(self, stage: StageId, lane: str) -> Mapping[str, Work]:
         """Return the operations of one evaluation of a stage and, for each Func inlined into it, the mean of a call."""

@@ -194,12 +194,14 @@ class _ChosenLanes:
         lane: ``int64[R]``, the dimension of the lanes.
         serial: ``int64[R]``, points of a thread along it.
         unrolled: ``bool[R]``, whether gcc unrolls the loop over few threads inside the lane loop.
+        collapsed: ``bool[R]``, whether the lanes are those of a loop over points as well.
     """
 
     lane: Ints
     lanes: Ints
     serial: Ints
     unrolled: Bools
+    collapsed: Bools
     costs: Floats
     shared_loads: Floats
     all_shared: Bools
@@ -225,14 +227,41 @@ def _choose_lanes(batch: _NestBatch) -> _ChosenLanes:
         lanes = np.where(unrolled, np.maximum(nests.active[carrier, 1], 1), lanes)
         serial = np.where(unrolled, 1, serial)
         costs, shared_loads, all_shared = batch.along(lane)
-    return _ChosenLanes(lane, lanes, serial, unrolled, costs, shared_loads, all_shared)
+    may_collapse = (np.bincount(carrier, minlength=len(rows)) == 1) & ~batch.inside & ~batch.is_serial & ~unrolled
+    inner, points = _collapsed(batch, lane, may_collapse & (serial == 1) & (lanes > 1))
+    collapsed = points > 1
+    if collapsed.any():
+        costs, shared_loads, all_shared = batch.along(np.where(collapsed, inner, lane))
+        lanes = lanes * points
+    return _ChosenLanes(lane, lanes, serial, unrolled, collapsed, costs, shared_loads, all_shared)
+
+
+def _collapsed(batch: _NestBatch, lane: Ints, allowed: Bools) -> tuple[Ints, Ints]:
+    """Return the dimension of the loop that is one with each nest's lane loop, and its points, ``int64[R]`` each.
+
+    Args:
+        batch: The nests.
+        lane: ``int64[R]``, the dimension of the lanes.
+        allowed: ``bool[R]``, whether loops may be collapsed at all; the others have one point.
+    """
+    serial, at = batch.nests.serial, np.arange(len(lane))
+    depths = batch.gather(lambda c: c.depths)
+    inner = np.where(serial > 1, depths, -1).argmax(axis=1)
+    points = np.where(allowed & (inner != lane), serial[at, inner], 1)
+    some = np.flatnonzero(points > 1)
+    if len(some):
+        keys = np.stack([batch.sketch, batch.local, lane, inner, points], axis=1)[some]
+        _, firsts, which = unique_rows(keys)
+        is_one = [batch.costs[sketch].collapses(*nest) for sketch, *nest in keys[firsts].tolist()]
+        points[some] = np.where(np.array(is_one)[which], points[some], 1)
+    return inner, points
 
 
 def _jam(batch: _NestBatch, chosen: _ChosenLanes) -> tuple[Floats, Floats, Floats]:
     """Return the `LaneLoops.jammed`, `jam_savings` and `conflict_misses` of R nests."""
     nests, costs = batch.nests, chosen.costs
     alone = (np.bincount(batch.carrier, minlength=len(batch.rows)) == 1) & ~batch.inside & ~batch.is_serial
-    may_jam = alone & ~chosen.unrolled & (chosen.lanes > 1)
+    may_jam = alone & ~chosen.unrolled & ~chosen.collapsed & (chosen.lanes > 1)
     distance = chosen.serial * np.maximum(costs[:, FIELD["unit"]] > 0, costs[:, FIELD["stride"]])
     depths, next_lane = batch.gather(lambda c: c.depths), nests.axes[batch.carrier, :, 1]
     row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, chosen.lane)

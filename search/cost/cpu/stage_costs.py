@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -145,6 +145,22 @@ def stage_work(
     varying = {(stage.func, k) for k, i in enumerate(stage.indices) if varies[id(i)][0]}
     varying |= {(name, k) for load, name in stage.loads for k, i in enumerate(load.indices) if varies[id(i)][0]}
     return CpuStageCosts(Work(*total), frozenset(varying))
+
+
+def uses_position(stage: BoundStage, dims: Collection[str] | None = None) -> bool:
+    """Return whether values of a stage depend on dimensions other than through loads.
+
+    Args:
+        stage: The stage.
+        dims: The dimensions; None for all.
+    """
+    stack = list(stage.values)
+    while stack:
+        e = stack.pop()
+        if isinstance(e, Var) and (dims is None or e.name in dims):
+            return True
+        stack += () if isinstance(e, Load) else children(e)
+    return False
 
 
 def _lane_dependence(stage: BoundStage, moving: frozenset[str], private: frozenset[str]) -> NodeDependence:
