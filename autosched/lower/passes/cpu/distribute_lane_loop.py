@@ -142,11 +142,14 @@ def has_uneven_addresses(loop: For) -> bool:
     """Whether an address in a loop around lane loops is not affine in its variable, as of clamped or mirrored rows.
 
     gcc 12 unrolls and jams such a loop, then finds the address of the second iteration not to be affine in the lane,
-    and vectorises nothing.
+    and vectorises nothing. Indices that are not affine in the lane do not count: lanes with them have loops of their
+    own, see `autosched.lower.passes.cpu.split_index_set`.
     """
+    lanes = {s.name for s in walk(loop.body) if isinstance(s, For) and s.role is LoopRole.THREAD}
     indices = [s.index for s in walk(loop.body) if isinstance(s, Store | LetIndex)]
     indices += [read.index for read in reads_in(loop.body)]
-    return any(loop.name in _names(t) for index in indices for t, _ in ix.terms_of(index) if isinstance(t, ix.Atom))
+    atoms = [t for index in indices for t, _ in ix.terms_of(index) if isinstance(t, ix.Atom)]
+    return any(loop.name in names and not names & lanes for names in map(_names, atoms))
 
 
 def _names(atom: ix.Atom) -> set[str]:
