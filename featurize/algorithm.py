@@ -93,14 +93,21 @@ def algorithm_features(bound: BoundPipeline, table: AccessTable | None = None) -
     """
     table = table or AccessTable(bound)
     return {
-        StageId(func.name, stage.number): _stage_features(bound, stage, table)
+        StageId(func.name, stage.number): stage_algorithm_features(bound, stage, table)
         for func in bound.funcs.values()
         for stage in func.stages
         if stage.values and not stage.is_empty
     }
 
 
-def _stage_features(bound: BoundPipeline, stage: BoundStage, table: AccessTable) -> Ints:
+def stage_algorithm_features(bound: BoundPipeline, stage: BoundStage, table: AccessTable) -> Ints:
+    """Return ``int64[40, 7]`` for one stage that computes anything.
+
+    Args:
+        bound: The pipeline.
+        stage: One of its stages.
+        table: Its accesses.
+    """
     counts = np.zeros((len(ROWS), len(TYPES)), np.int64)
     nodes = {id(e): e for root in (*stage.values, *stage.indices) for e in walk(root)}
     for e in nodes.values():

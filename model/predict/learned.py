@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import copy
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.featurize.algorithm import stage_algorithm_features
 from autosched.featurize.featurizer import SketchFeaturizer
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
-from autosched.model.architecture.network import Predicted
-from autosched.model.data.features import StageTable
+from autosched.model.architecture.network import ALGORITHM, Predicted, StageEncoder
 from autosched.model.data.ragged import KernelBatch
 from autosched.model.predict.bundled_weights import SUFFIX, shipped_weights
 from autosched.model.predict.checkpoint import Checkpoint, load_checkpoint
 from autosched.model.predict.prediction_trust import blend_with_analytical
 from autosched.model.train.torch_threads import torch_threads
+from autosched.schedule.types import StageId
 from autosched.target import Target, get_target
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CACHED_PIPELINES = 32
-"""Pipelines with cached embeddings; a search also needs those of rewrites with cache reads."""
+CACHED_PIPELINES = 256
+"""Pipelines with cached embeddings; a search also needs those of rewrites: cache reads, and steps of mainloops."""
 
 
 class LearnedModel:
@@ -47,8 +47,7 @@ class LearnedModel:
         self._path = checkpoint.path
         self._trust = checkpoint.settings.trust
         self._network = copy.deepcopy(checkpoint.network).double().eval()
-        self._stages: WeakKeyDictionary[SketchFeaturizer, Ints] = WeakKeyDictionary()
-        self._pipelines: dict[int, _Embedded] = {}
+        self._pipelines: dict[int, _EmbeddedStages] = {}
 
     @property
     def name(self) -> str:
@@ -83,7 +82,7 @@ class LearnedModel:
 
     def _forward(self, evaluation: BatchEvaluation, parts: Floats) -> Predicted:
         table = self._embedded(evaluation.models[0])
-        rows_of = [self._rows(m, table) for m in evaluation.models]
+        rows_of = [table.rows_of(m) for m in evaluation.models]
         lengths = np.array([len(rows) for rows in rows_of])
         stages = np.zeros((len(rows_of), evaluation.features.shape[1]), np.int64)
         for k, rows in enumerate(rows_of):
@@ -99,37 +98,57 @@ class LearnedModel:
         )  # fmt: skip
         return self._network.predicted(batch, self._network.encoder.stacked(table.embedding[stage], batch.schedule))
 
-    def _rows(self, model: SketchFeaturizer, table: _Embedded) -> Ints:
-        rows = self._stages.get(model)
-        if rows is None:
-            rows = self._stages[model] = table.stages.rows_of(model)
-        return rows
-
-    @torch.no_grad()
-    def _embedded(self, model: SketchFeaturizer) -> _Embedded:
+    def _embedded(self, model: SketchFeaturizer) -> _EmbeddedStages:
         """Return the embedded stages of a pipeline; each set of cache reads is a pipeline of its own."""
         key = id(model.bound)
         if key not in self._pipelines:
             if len(self._pipelines) == CACHED_PIPELINES:
                 del self._pipelines[next(iter(self._pipelines))]
-            stages = StageTable(model.bound, model.tables)
-            algorithm = torch.from_numpy(stages.features).double()
-            embedding = self._network.encoder.embedded(algorithm)
-            self._pipelines[key] = _Embedded(model.bound, stages, algorithm, embedding)
+            self._pipelines[key] = _EmbeddedStages(model.bound, self._network.encoder)
         return self._pipelines[key]
 
 
-@dataclass(frozen=True)
-class _Embedded:
-    """A pipeline's stages with their algorithm features and embeddings.
+class _EmbeddedStages:
+    """Embeddings of a pipeline's stages, each computed when a kernel first has the stage.
 
-    The pipeline is stored too, so that its `id` stays valid.
+    Most kernels of a rewrite have one or two stages, so the others would cost more than these kernels.
+
+    Args:
+        bound: The pipeline; kept, so that its `id` stays valid.
+        encoder: Embeds algorithm features.
+
+    Attributes:
+        algorithm: ``float64[A, 280]``, algorithm features of the stages so far.
+        embedding: ``float64[A, width]``, their embeddings.
     """
 
-    bound: BoundPipeline
-    stages: StageTable
-    algorithm: Tensor
-    embedding: Tensor
+    def __init__(self, bound: BoundPipeline, encoder: StageEncoder) -> None:
+        self.bound = bound
+        self._encoder = encoder
+        self._row: dict[StageId, int] = {}
+        self._rows: WeakKeyDictionary[SketchFeaturizer, Ints] = WeakKeyDictionary()
+        self.algorithm = torch.zeros((0, ALGORITHM), dtype=torch.float64)
+        self.embedding = torch.zeros((0, encoder.algorithm.out_features), dtype=torch.float64)
+
+    def rows_of(self, model: SketchFeaturizer) -> Ints:
+        """Return the row of each stage and each inlined Func of a kernel, ``int64[rows]``."""
+        rows = self._rows.get(model)
+        if rows is None:
+            stages = [*model.rows, *(StageId(f) for f in model.inlined)]
+            self._add([s for s in dict.fromkeys(stages) if s not in self._row], model)
+            rows = self._rows[model] = np.array([self._row[s] for s in stages], np.int64)
+        return rows
+
+    @torch.no_grad()
+    def _add(self, stages: Sequence[StageId], model: SketchFeaturizer) -> None:
+        if not stages:
+            return
+        accesses = model.tables.accesses
+        features = [stage_algorithm_features(self.bound, self.bound.stage(*s), accesses).reshape(-1) for s in stages]
+        algorithm = torch.from_numpy(np.stack(features)).double()
+        self.algorithm = torch.cat([self.algorithm, algorithm])
+        self.embedding = torch.cat([self.embedding, self._encoder.embedded(algorithm)])
+        self._row |= {stage: len(self._row) + k for k, stage in enumerate(stages)}
 
 
 def load_model(which: str | os.PathLike[str] | Target, target: Target | None = None) -> LearnedModel:

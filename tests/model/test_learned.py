@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 import torch
 
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.errors import InputError
+from autosched.featurize.accesses.accesses import AccessTable
+from autosched.featurize.algorithm import Ints, stage_algorithm_features
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.model.architecture.network import CostNetwork
 from autosched.model.data.dataset import build_dataset
 from autosched.model.data.feature_store import FeatureStore
-from autosched.model.predict import bundled_weights
+from autosched.model.predict import bundled_weights, learned
 from autosched.model.predict.checkpoint import (
     WeightsProvenance,
     load_checkpoint,
@@ -116,6 +119,33 @@ def test_costs_do_not_depend_on_the_batch(model: LearnedModel) -> None:
                 alone += model.cost(m.tables.evaluate([m], [row[None, :]])).tolist()
             assert len(alone) == found.batch.bounds[k + 1]
         assert [rounded_cost(c) for c in together] == [rounded_cost(c) for c in alone]
+
+
+def test_only_stages_of_costed_kernels_are_embedded(model: LearnedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedded: list[str] = []
+
+    def spy(bound: BoundPipeline, stage: BoundStage, table: AccessTable) -> Ints:
+        embedded.append(stage.func)
+        return stage_algorithm_features(bound, stage, table)
+
+    kernel = min((m for b in batches(model) for m in b.models), key=lambda m: len(m.rows) + len(m.inlined))
+    monkeypatch.setattr(learned, "stage_algorithm_features", spy)
+    fresh = LearnedModel(load_checkpoint(model._path))
+    for _ in range(2):
+        fresh.cost(kernel.tables.evaluate([kernel], [np.ones((1, kernel.layout.count), np.int64)]))
+        assert sorted(embedded) == sorted([*(s.func for s in kernel.rows), *kernel.inlined])
+    assert len(embedded) < len(kernel.bound.funcs)
+
+
+def test_costs_do_not_depend_on_evicted_embeddings(model: LearnedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of two pipelines in turn, with room for one, and in another order of their first use."""
+    first, second = ([*batches(model)] for _ in range(2))
+    expected = [model.cost(b).tolist() for b in (*first, *second)]
+    monkeypatch.setattr(learned, "CACHED_PIPELINES", 1)
+    crowded = LearnedModel(load_checkpoint(model._path))
+    costs = {id(b): crowded.cost(b).tolist() for pair in zip(reversed(first), second, strict=True) for b in pair}
+    for b, wanted in zip((*first, *second), expected, strict=True):
+        assert [rounded_cost(c) for c in costs[id(b)]] == [rounded_cost(c) for c in wanted]
 
 
 def test_resources(model: LearnedModel) -> None:
