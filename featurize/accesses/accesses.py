@@ -135,6 +135,12 @@ class _Load:
         """Keys of the indices, equal for equal indices."""
         return tuple(map(ix.key, self.index))
 
+    def without_results(self) -> _Load:
+        """Return a load without cached loads and form, which belong to one pipeline."""
+        load = _Load(self.source, self.component, self.index, self.sure, self.clamped, self.moved_by)
+        vars(load)["keys"] = self.keys
+        return load
+
 
 @dataclass
 class AccessTable:
@@ -191,17 +197,7 @@ class AccessTable:
     def _stage_loads(self, stage: BoundStage) -> tuple[_Load, ...]:
         key = stage.func, stage.number
         if key not in self._loads:
-            inside = interior(self.bound, stage)
-            loads: dict[tuple[object, ...], _Load] = {}
-            doubtful = loads_never_taken(stage, inside)
-            for load, source in stage.loads:
-                whole = [stage.index_of(i) for i in load.indices]
-                index = tuple(ix.substitute(i, inside) for i in whole)
-                sure = all(same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
-                clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
-                one = _Load(source, load.component, index, sure, clamped, tuple(map(_loops_of, load.indices)))
-                loads[source, load.component, one.keys] = one
-            self._loads[key] = tuple(loads.values())
+            self._loads[key] = tuple(load.without_results() for load in _interior_loads(self.bound, stage))
         return self._loads[key]
 
     def _enumerate(self, stage: BoundStage, inlined: frozenset[str]) -> tuple[StageAccesses, list[_Load]]:
@@ -298,6 +294,29 @@ class AccessTable:
             kind = None if row is None else (row.coefficients, row.quotient, row.exact)
             cached = self._rows[key] = row, kind
         return cached
+
+
+def _interior_loads(bound: BoundPipeline, stage: BoundStage) -> tuple[_Load, ...]:
+    """Return the distinct loads of a stage at the middle of its domain.
+
+    They lie with the stage: rewrites share the stages that they do not change, and a search has many rewrites with
+    cache reads. The middle follows from the region of the Func.
+    """
+    memo: dict[object, tuple[_Load, ...]] = vars(stage).setdefault("_interior_loads", {})
+    region = bound.funcs[stage.func].region
+    if region not in memo:
+        inside = interior(bound, stage)
+        loads: dict[tuple[object, ...], _Load] = {}
+        doubtful = loads_never_taken(stage, inside)
+        for load, source in stage.loads:
+            whole = [stage.index_of(i) for i in load.indices]
+            index = tuple(ix.substitute(i, inside) for i in whole)
+            sure = all(same_loops(i, j) for i, j in zip(whole, index, strict=True)) and id(load) not in doubtful
+            clamped = tuple(ix.key(i) != ix.key(j) for i, j in zip(whole, index, strict=True))
+            one = _Load(source, load.component, index, sure, clamped, tuple(map(_loops_of, load.indices)))
+            loads[source, load.component, one.keys] = one
+        memo[region] = tuple(loads.values())
+    return memo[region]
 
 
 def _clamped_at(load: _Load, dims: Sequence[str], call: _Load) -> tuple[bool, ...]:
