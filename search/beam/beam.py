@@ -104,10 +104,30 @@ class BeamSearch:
         Args:
             states: Complete states of the passes, cheapest first.
         """
-        s = self.settings
+        return self.run_later_steps(self.run_neighbourhoods(states))
+
+    def run_neighbourhoods(self, states: list[State]) -> list[State]:
+        """Return complete states and those of large-neighbourhood search, cheapest first; the first part of `refined`.
+
+        Args:
+            states: Complete states of the passes, cheapest first.
+        """
+        if not self.settings.refine or self.late():
+            return states
+        found = Refinement(self.expander, self.late).run(states)
+        return sorted(found + states, key=lambda state: rounded_cost(state.cost))
+
+    def run_later_steps(self, states: list[State]) -> list[State]:
+        """Return complete states and the cheapest one improved; the second part of `refined`.
+
+        It gets cache reads, packed operands, materialised producers and row kernels where these are worthwhile.
+
+        Args:
+            states: Complete states of `run_neighbourhoods`, cheapest first.
+        """
+        s, states = self.settings, list(states)
         if s.refine and not self.late():
             refinement = Refinement(self.expander, self.late)
-            states = sorted(refinement.run(states) + states, key=lambda state: rounded_cost(state.cost))
             if states and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
                 states.insert(0, refinement.with_cache_reads(states[0]))
             if states and s.packing and self.evaluator.target.kind == "cpu" and not self.late():

@@ -22,8 +22,8 @@ from autosched.search.refine.retile import Retiler
 from autosched.search.refine.tile_alignment import alignments, with_alignment
 from autosched.search.space.option_enumeration import OptionEnumerator
 
-PROMISING = 1.3
-"""Ratio of predicted times, with a cache read over without, up to which a kernel is retiled."""
+PROMISING = 1.1
+"""Ratio of predicted times, with a cache read over the limit, up to which a kernel is retiled."""
 LEAST_SHARE = 0.01
 """Share of a pipeline's predicted time below which a kernel gets none."""
 LEAST_LOADS = 2
@@ -81,10 +81,17 @@ class CacheReadSearch:
             for name, sketch in self._alternatives(best[0], source, once):
                 start = self.cheapest(self.at_block(best, sketch, name), PROMISING * limit)
                 if start is not None:
-                    retiled = run_search(self.evaluator, self.retiler.descend(*start, vectors=True, far=True))
+                    retiled = self._retiled(start, best)
                     if self._is_gain(retiled, best, limit):
                         best = retiled
         return piece if best == (piece.sketch, piece.params) else PartialKernel(*best, tiled=True)
+
+    def _retiled(self, start: Kernel, without: Kernel) -> Kernel:
+        """Return a kernel with a cache read, retiled near its tile and, if it is then faster, among all tiles."""
+        near = run_search(self.evaluator, self.retiler.descend(*start, vectors=True))
+        if self.evaluator.verdict(*near).cost >= self.evaluator.verdict(*without).cost:
+            return near
+        return run_search(self.evaluator, self.retiler.descend(*near, vectors=True, far=True))
 
     def _is_gain(self, kernel: Kernel, without: Kernel, limit: float) -> bool:
         """Whether a cache read makes a kernel faster, or saves a larger share of transactions than it costs time."""

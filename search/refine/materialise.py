@@ -107,7 +107,7 @@ class MaterialiseSearch:
         evaluator, enumerator = self.retiler.evaluator, self.retiler.enumerator
         sketch = enumerator.compute_locations.one(self._with_materialised(reader.sketch, producer.sketch))
         rough = [
-            *tiled_steps(evaluator, enumerator, sketch)[:MOST_REFINED],
+            *tiled_steps(evaluator, enumerator, sketch, PROMISING * now)[:MOST_REFINED],
             *self._reader_tilings(sketch, reader, producer),
         ]
         promising = [p for p in rough if evaluator.verdict(sketch, p).cost < PROMISING * now]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,8 +42,11 @@ It is fitted to the variation of the best sample between groups of that size.
 BEAM_RANKED = 8
 """Schedules of the beam search in the ranking; its best ones often beat all greedy samples."""
 REFINED_WITHIN = 2.0
-"""Ratio of predicted times, of a rewrite's passes over the best one's, up to which it is refined if few schedules are
-wanted."""
+"""Ratio of predicted times, of a rewrite's passes over the best one's, up to which its neighbourhoods are searched if
+few schedules are wanted."""
+IMPROVED_WITHIN = {"cuda": 1.1, "cpu": 2.0}
+"""The same ratio after neighbourhoods were searched, up to which the later steps follow, by kind of target: cache reads
+seldom gain as much, but packed operands do."""
 Progress = Callable[[int, int], None]
 """Receives the number of drawn schedules and of all."""
 
@@ -83,9 +86,9 @@ class GreedySampler:
         search = BeamSearch(self.evaluator, np.random.default_rng(seed))
         return search, search.with_row_kernels(search.run_passes())
 
-    def finish(self, search: BeamSearch, states: list[State], *, refine: bool) -> list[RankedSchedule]:
-        """Return the best schedules of the states of `run_passes`, with or without refinement."""
-        return self._ranked(search.refined(states) if refine else states, BEAM_RANKED)
+    def finish(self, search: BeamSearch, states: list[State], *, improve: bool) -> list[RankedSchedule]:
+        """Return the best schedules of the states of a search, with or without the later steps of refinement."""
+        return self._ranked(search.run_later_steps(states) if improve else states, BEAM_RANKED)
 
     def greedy(self, *seed: int, deadline: float | None = None) -> RankedSchedule | None:
         """Return the schedule of a greedy search that drops states at random; None if no state is legal."""
@@ -199,11 +202,16 @@ class _Draw:
             self.drawn = number + 1
 
     def _narrowed_beam_searches(self) -> None:
-        """Run the passes of each sampler's beam search, and refine the promising ones: few schedules are wanted."""
+        """Run each sampler's beam search step by step, with fewer samplers each time: few schedules are wanted."""
         searches = [(sampler, *sampler.run_passes(self.seed, 0)) for sampler in self.samplers]
-        limit = REFINED_WITHIN * min((states[0].cost for _, _, states in searches if states), default=math.inf)
-        for number, (sampler, search, states) in enumerate(searches, 1):
-            self.ranked += sampler.finish(search, states, refine=bool(states) and states[0].cost <= limit)
+        limit = REFINED_WITHIN * _least_cost(states for _, _, states in searches)
+        refined = [
+            (sampler, search, search.run_neighbourhoods(states) if states and states[0].cost <= limit else states)
+            for sampler, search, states in searches
+        ]
+        limit = IMPROVED_WITHIN[self.samplers[0].target.kind] * _least_cost(states for _, _, states in refined)
+        for number, (sampler, search, states) in enumerate(refined, 1):
+            self.ranked += sampler.finish(search, states, improve=bool(states) and states[0].cost <= limit)
             self._report(min(number, self.samples))
         self.drawn = len(searches)
 
@@ -230,6 +238,11 @@ class _Draw:
     def _report(self, number: int) -> None:
         if self.progress is not None:
             self.progress(number, self.samples)
+
+
+def _least_cost(searches: Iterable[Sequence[State]]) -> float:
+    """Return the cost of the cheapest state of several searches, each with the cheapest first."""
+    return min((states[0].cost for states in searches if states), default=math.inf)
 
 
 def _least(ranked: Sequence[RankedSchedule]) -> float:

@@ -199,7 +199,10 @@ def _draw(
     bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None,
     deadline: float | None,
 ) -> SearchResult:  # fmt: skip
-    samplers = samplers_of(bound, target, model, effort_level(r.effort).settings[target.kind])
+    settings = effort_level(r.effort).settings[target.kind]
+    if r.top_k == 1:  # kernels with slower cache reads are for measurements: by prediction they never come first
+        settings = replace(settings, cache_read_tolerance=min(settings.cache_read_tolerance, 1.0))
+    samplers = samplers_of(bound, target, model, settings)
     left = _left(deadline)
     share = SEARCH_SHARE if target.kind == "cuda" else 1.0
     return draw_samples(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.refine.sliding_window.sliding_search import REFINE_WITHIN, SlidingWindowSearch
 from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
-from autosched.search.refine.sliding_window.walk_search import step_counts_of
+from autosched.search.refine.sliding_window.walk_search import WalkDirection, WalkTilingSearch, step_counts_of
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
@@ -104,6 +105,31 @@ def test_search_ends_where_tilings_of_one_step_are_too_slow() -> None:
     assert found.kernel.root_funcs == (alike.root.func,) and not kernel_violations(bound, found.kernel, H200)
     again = own.best(site, now=10 * best.seconds)
     assert again is not None and again.kernel == best.kernel
+
+
+def test_a_sample_of_tilings_shows_that_a_direction_is_too_slow() -> None:
+    bound = sweeps()
+    (site,) = sliding_window_sites(bound, schedule_roots(bound, H200))
+    ((dim, windows), *_) = site.sliding_dims(bound)
+
+    def searched(limit: float) -> WalkTilingSearch:
+        direction = WalkDirection(dim, 4, windows)
+        model = AnalyticalModel(H200)
+        return WalkTilingSearch(bound, H200, model, QUICK, site, direction, lambda: False, limit)
+
+    whole, sample, enough = (searched(limit) for limit in (math.inf, 1e-12, 1.0))
+    assert 0 < len(sample.tiled) < len(whole.tiled) / 3
+    assert set(sample.tiled) <= set(whole.tiled)
+    assert sample.rough_seconds >= whole.rough_seconds
+    assert enough.tiled == whole.tiled
+
+
+def test_a_sampled_direction_is_searched_again_for_slower_kernels() -> None:
+    bound = sweeps()
+    (site,) = sliding_window_sites(bound, schedule_roots(bound, H200))
+    search = slider(bound)
+    assert search.best(site, 1e-12) is None
+    assert search.best(site, 1.0) == slider(bound).best(site, 1.0) is not None
 
 
 def test_site_without_the_dimension_of_a_similar_site_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,19 +18,38 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 Ints = NDArray[np.int64]
 
 
-def tiled_steps(evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch) -> list[Params]:
+SAMPLE_STRIDE = 7
+"""One in so many tilings is in the sample; it is coprime to the numbers of sizes of a dimension."""
+SAMPLED_WITHIN = 1.45
+"""Ratio of predicted times, of the best tiling of the sample over the limit, up to which all tilings are tried."""
+
+
+def tiled_steps(
+    evaluator: KernelEvaluator, enumerator: OptionEnumerator, sketch: KernelSketch, limit: float = math.inf
+) -> list[Params]:
     """Return the legal tilings of a step's kernel, the fastest first.
 
     Args:
         evaluator: Costs kernels of one step.
         enumerator: Enumerates tilings of the root.
         sketch: The kernel, with its shared-memory tiles as fused producers at BLOCK.
+        limit: Predicted seconds of what the kernel would replace. A sample of the tilings is tried first; if it is far
+            slower (`SAMPLED_WITHIN`), only its tilings are returned.
     """
     tried = enumerator.tilings(sketch)
     if not tried:
         return []
     rows, _ = with_filling_threads(evaluator, enumerator, sketch, tried)
     tilings = [tuple(r) for r in rows.tolist()]
+    if limit < math.inf:
+        sample = _fastest_first(evaluator, sketch, tilings[::SAMPLE_STRIDE])
+        if sample and evaluator.verdict(sketch, sample[0]).cost > SAMPLED_WITHIN * limit:
+            return sample
+    return _fastest_first(evaluator, sketch, tilings)
+
+
+def _fastest_first(evaluator: KernelEvaluator, sketch: KernelSketch, tilings: Sequence[Params]) -> list[Params]:
+    """Evaluate tilings; return the legal ones, the fastest first."""
     evaluator.evaluate(((sketch, p) for p in tilings), prune=True)
     verdicts = evaluator.verdicts(sketch)
     return [p for _, p in sorted((rounded_cost(verdicts[p].cost), p) for p in tilings if not verdicts[p].reason)]

@@ -31,7 +31,7 @@ MOST_REFINED = 3
 """Directions, the best ones, whose tilings are refined."""
 MOST_FILLED = 4
 """Refined tilings, the best ones, that are tried with every transfer mode."""
-SEARCH_WITHIN, REFINE_WITHIN, SLIDE_WITHIN = 1.4, 1.2, 1.1
+SEARCH_WITHIN, REFINE_WITHIN, SLIDE_WITHIN = 1.25, 1.2, 1.1
 """Ratios of the predicted time of one step's best tiling, scaled to all steps, to that of the replaced kernels.
 
 Up to the first, further rows per step are tried; up to the second, tilings are refined; up to the third, kernels of all
@@ -132,7 +132,8 @@ class SlidingWindowSearch:
     def _ranked_searches(self, site: SlidingWindowSite, signature: Signature, now: float) -> list[WalkTilingSearch]:
         """Return the searches of all directions that have legal tilings, the fastest first.
 
-        Further rows per step are not tried where the default is too slow (`SEARCH_WITHIN`).
+        Further rows per step are not tried where the default is too slow (`SEARCH_WITHIN`), nor where it and the next
+        have no legal tilings.
 
         Args:
             site: The first site with this signature.
@@ -141,19 +142,22 @@ class SlidingWindowSearch:
         """
         searches = self._searches.setdefault(signature, {})
         for dim, windows in site.sliding_dims(self.bound):
+            has_tilings = False
             for rows in ROWS_OF_STEP:
                 if self.late():
                     break
                 direction = WalkDirection(dim, rows, windows)
-                if direction not in searches:
-                    searches[direction] = self._search(site, direction)
-                search = searches[direction]
-                if search.tiled and rows == ROWS_OF_STEP[0] and search.rough_seconds > SEARCH_WITHIN * now:
+                search = searches.get(direction)
+                if search is None or (search.limit < now and search.rough_seconds > SEARCH_WITHIN * search.limit):
+                    search = searches[direction] = self._search(site, direction, now)
+                has_tilings |= bool(search.tiled)
+                is_slow = has_tilings and rows == ROWS_OF_STEP[0] and search.rough_seconds > SEARCH_WITHIN * now
+                if is_slow or not (has_tilings or rows == ROWS_OF_STEP[0]):
                     break
         return sorted((s for s in searches.values() if s.tiled), key=lambda s: rounded_cost(s.rough_seconds))
 
-    def _search(self, site: SlidingWindowSite, direction: WalkDirection) -> WalkTilingSearch:
-        return WalkTilingSearch(self.bound, self.target, self.model, self.settings, site, direction, self.late)
+    def _search(self, site: SlidingWindowSite, direction: WalkDirection, now: float = math.inf) -> WalkTilingSearch:
+        return WalkTilingSearch(self.bound, self.target, self.model, self.settings, site, direction, self.late, now)
 
     def _best_kernel(self, site: SlidingWindowSite, tiles: Sequence[TiledWalk]) -> SlidingWindowKernel | None:
         """Return the fastest kernel of all steps: first over tilings and transfer modes, then over step counts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
@@ -95,6 +96,7 @@ class WalkTilingSearch:
         site: Kernels to replace.
         direction: Direction of the window.
         late: Returns whether the time budget has ended.
+        limit: Predicted seconds of the kernels to replace (see `tiled_steps`).
 
     Attributes:
         steps: Steps of a block for which tilings are compared.
@@ -108,6 +110,7 @@ class WalkTilingSearch:
     site: SlidingWindowSite
     direction: WalkDirection
     late: Callable[[], bool]
+    limit: float = math.inf
     steps: int = field(init=False)
     tiled: list[Params] = field(init=False, default_factory=list)
     _evaluator: KernelEvaluator = field(init=False)
@@ -132,7 +135,7 @@ class WalkTilingSearch:
         self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
         inlined = frozenset(inlined_calls(cached, _stages(cached, site), set(site.inlined)))
         self._sketch = self._enumerator.compute_locations.one(KernelSketch((site.root,), locations, inlined))
-        self.tiled = tiled_steps(self._evaluator, self._enumerator, self._sketch)
+        self.tiled = tiled_steps(self._evaluator, self._enumerator, self._sketch, self.limit)
 
     def _with_rows_of_step(self, sketch: KernelSketch, tilings: list[Params]) -> list[Params]:
         """Return the tilings of the root whose tiles have as many rows as a step."""

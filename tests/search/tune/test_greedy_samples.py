@@ -11,6 +11,8 @@ from autosched.errors import InputError
 from autosched.measure.problem import Problem
 from autosched.schedule.legality.validate import violations
 from autosched.search.beam import beam
+from autosched.search.beam.beam import BeamSearch
+from autosched.search.beam.state import State
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.results import SearchResult
 from autosched.search.settings import SearchSettings
@@ -126,3 +128,23 @@ def test_rewrites_far_behind_are_not_refined_where_few_schedules_are_wanted(monk
         best.append(found.ranked[0].seconds)
     assert kernels[1] < kernels[0]
     assert best[1] >= best[0]
+
+
+def test_rewrites_behind_after_neighbourhoods_get_no_later_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound, cpu = Problem.app("layer_norm", small=True).bind(), get_target("cpu")
+    improved: list[BeamSearch] = []
+    later_steps = BeamSearch.run_later_steps
+
+    def spy(search: BeamSearch, states: list[State]) -> list[State]:
+        improved.append(search)
+        return later_steps(search, states)
+
+    monkeypatch.setattr(BeamSearch, "run_later_steps", spy)
+    counts = []
+    for within in (math.inf, 1.0):
+        monkeypatch.setitem(greedy_samples.IMPROVED_WITHIN, "cpu", within)
+        samplers = samplers_of(bound, cpu, analytical_model(cpu))
+        improved.clear()
+        draw_samples(samplers, samples=1)
+        counts.append(len(improved))
+    assert 0 < counts[1] < counts[0] == len(samplers)
