@@ -46,6 +46,7 @@ def schedule(
     seconds: float | None = None,
     reuse: bool = True,
     measure_finalists: bool | None = None,
+    workers: int | None = None,
     progress: Progress | None = None,
 ) -> ScheduledPipeline:
     """Find a schedule for a pipeline; needs no GPU unless schedules are measured on one.
@@ -81,6 +82,10 @@ def schedule(
             ``strategy`` nor ``top_k``. It takes half a second and a few compilations, and the result may then differ
             from call to call. None stands for the environment variable ``AUTOSCHED_HOST_TIMING``, which is 1 by
             default, and for False with the effort ``fast``.
+        workers: Most processes, this one included, of a search without ``strategy``, ``samples`` and ``seconds``.
+            Several rewrites of a pipeline of about a dozen stages or more are searched at a time, by forks of this
+            process (on Linux); the schedule is the same for any number. None stands for the environment variable
+            ``AUTOSCHED_WORKERS``, by default the CPUs that this process may use, at most 8.
         progress: Called after each search with the number of finished and of all searches. When left out, a search of
             over a second shows a bar if standard error is a terminal, and removes it at the end.
 
@@ -94,7 +99,7 @@ def schedule(
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort, measure_finalists)
+    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort, measure_finalists, workers)
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     if request.is_baseline:  # importing the search takes longer than making the baseline

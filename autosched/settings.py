@@ -21,12 +21,15 @@ ENVIRONMENT_VARIABLES: dict[str, str] = {
     "AUTOSCHED_CUDA_GRAPHS": "0 turns automatic CUDA graphs off (default: 1)",
     "AUTOSCHED_DEBUG": "1 shows the traceback of every error on the command line (default: 0)",
     "AUTOSCHED_HOST_TIMING": "0 keeps searches for this machine's processor from timing programs on it (default: 1)",
+    "AUTOSCHED_WORKERS": "number of processes of a long search (default: the CPUs this process may use, at most 8)",
     "OMP_NUM_THREADS": "number of cores that the target cpu has, if fewer than this process may use; OpenMP's own",
 }
 """Every variable of the library, with its meaning; the documentation prints this table."""
 
 MOST_JOBS = 1024
-"""Most concurrent compiler processes."""
+"""Most concurrent compiler processes, and most processes of a search."""
+DEFAULT_WORKERS = 8
+"""Most processes of a search by default: more have too few tasks at a time."""
 
 _FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 _TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
@@ -65,6 +68,7 @@ class Settings:
         debug: Whether the command line shows the tracebacks of errors.
         host_timing: Whether searches for this machine's processor time their best schedules on it and, once, measure
             the scale of their predictions.
+        workers: Number of processes of a search, 1 to `MOST_JOBS`.
     """
 
     cache_dir: Path | None
@@ -74,6 +78,7 @@ class Settings:
     cuda_graphs: bool = True
     debug: bool = False
     host_timing: bool = True
+    workers: int = 1
 
     def require_cache_dir(self) -> Path:
         """Return the root of the on-disk cache.
@@ -102,10 +107,11 @@ def settings(environ: Mapping[str, str] | None = None) -> Settings:
         cache_dir=_cache_dir(env),
         cc=_compiler(env, "CC"),
         cxx=_compiler(env, "CXX"),
-        compile_jobs=_compile_jobs(env),
+        compile_jobs=_processes(env, "AUTOSCHED_COMPILE_JOBS", available_cpus()),
         cuda_graphs=_switch(env, "AUTOSCHED_CUDA_GRAPHS", default=True),
         debug=_switch(env, "AUTOSCHED_DEBUG", default=False),
         host_timing=_switch(env, "AUTOSCHED_HOST_TIMING", default=True),
+        workers=_processes(env, "AUTOSCHED_WORKERS", min(available_cpus(), DEFAULT_WORKERS)),
     )
 
 
@@ -183,16 +189,14 @@ def _home() -> Path | None:
         return None
 
 
-def _compile_jobs(env: Mapping[str, str]) -> int:
-    text = env.get("AUTOSCHED_COMPILE_JOBS")
+def _processes(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name)
     if not text:
-        return available_cpus()
-    jobs = whole_number(text, 1, MOST_JOBS)
-    if jobs is None:
-        raise InputError(
-            f"AUTOSCHED_COMPILE_JOBS is {shortened(text)}: set it to a whole number from 1 to {MOST_JOBS}, or unset it"
-        )
-    return jobs
+        return default
+    count = whole_number(text, 1, MOST_JOBS)
+    if count is None:
+        raise InputError(f"{name} is {shortened(text)}: set it to a whole number from 1 to {MOST_JOBS}, or unset it")
+    return count
 
 
 def _compiler(env: Mapping[str, str], common: str) -> NamedCompiler | None:

@@ -23,6 +23,7 @@ CACHE = "AUTOSCHED_CACHE_DIR"
 SPARING = {
     "AUTOSCHED_COMPILE_JOBS": "1",  # several tests run at a time: more compilers only take longer to start
     "AUTOSCHED_HOST_TIMING": "0",  # the same seed gives the same schedule and prediction on every machine
+    "AUTOSCHED_WORKERS": "1",
     "OMP_WAIT_POLICY": "passive",  # threads that wait for one another leave the cores to others
     "OPENBLAS_NUM_THREADS": "1",
     # PyTorch's own kernels of a graph need not be fast. Vector code would need compilations to test the processor.

@@ -20,6 +20,7 @@ from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
+from autosched.settings import MOST_JOBS
 
 MODES = ("one-shot", "top5")
 TOP_K = 5
@@ -53,6 +54,11 @@ TOP_K = 5
     help="Whether the best few are timed where the target is this machine's processor; by default as "
     "AUTOSCHED_HOST_TIMING says.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, MOST_JOBS),
+    help="Processes of a long search; by default as AUTOSCHED_WORKERS says.",
+)
 @click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
@@ -73,6 +79,7 @@ def schedule(
     simulated: bool,
     no_reuse: bool,
     measure_finalists: bool | None,
+    workers: int | None,
     explained: bool,
     html: Path | None,
     out: Path | None,
@@ -97,6 +104,7 @@ def schedule(
         seconds=seconds,
         reuse=not no_reuse,
         measure_finalists=measure_finalists,
+        workers=workers,
         progress=_silent if as_json else None,
     )
     taken = time.perf_counter() - started

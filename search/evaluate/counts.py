@@ -28,6 +28,17 @@ class Counts:
     buckets: Counter[int] = field(default_factory=Counter)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
+    def add(self, other: Counts) -> None:
+        """Add the statistics of another search."""
+        self.kernels += other.kernels
+        self.requested += other.requested
+        self.batches += other.batches
+        self.considered += other.considered
+        self.pruned += other.pruned
+        self.buckets += other.buckets
+        for activity, seconds in other.seconds.items():
+            self.seconds[activity] += seconds
+
     @property
     def hit_rate(self) -> float:
         """Share of cache hits among the requested kernels."""

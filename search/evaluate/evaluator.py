@@ -160,6 +160,12 @@ class KernelEvaluator:
         if models:
             self._evaluate(models, tables, prune)
 
+    def add(self, verdicts: Iterable[tuple[KernelSketch, Params, KernelVerdict]], counts: Counts) -> None:
+        """Add verdicts and statistics of an evaluator of the same pipeline in another process."""
+        for sketch, params, verdict in verdicts:
+            self._verdicts[sketch][params] = verdict
+        self.counts.add(counts)
+
     def early_reason(self, sketch: KernelSketch, params: Params) -> str:
         """Return the reason why an early rule prunes a kernel, empty if none does; the kernel is not costed."""
         model = self.kernel_model(sketch)

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
+from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.types import Schedule
 from autosched.search.beam.beam import BeamSearch
-from autosched.search.beam.state import State
+from autosched.search.beam.state import Params, State
 from autosched.search.beam.to_schedule import legal_schedules
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.batched import run_batched
-from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.evaluate.counts import Counts
+from autosched.search.evaluate.evaluator import KernelEvaluator, KernelVerdict
 from autosched.search.gc_pause import reduced_gc
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule, SearchResult, baseline_alone, no_state_note
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.settings import COMPILED, GREEDY, SAMPLES, SearchSettings
-from autosched.search.space.effort import TOO_LONG, affordable, fewer_samples, is_too_long
+from autosched.search.space.effort import TOO_LONG, affordable, fewer_samples, is_too_long, undecided
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.prefer_baseline import prefer_baseline, simplest_within
+from autosched.search.tune.search_processes import SteppedSearch, run_stepped
 from autosched.target import Target
 
 BEAM_SHARE = 0.7
@@ -47,8 +52,28 @@ few schedules are wanted."""
 IMPROVED_WITHIN = {"cuda": 1.1, "cpu": 2.0}
 """The same ratio after neighbourhoods were searched, up to which the later steps follow, by kind of target: cache reads
 seldom gain as much, but packed operands do."""
+LEAST_KERNELS = {"cuda": 12, "cpu": 24}
+"""Undecided kernels from which on the searches of several rewrites run in several processes; others take about 2 s or
+less."""
 Progress = Callable[[int, int], None]
 """Receives the number of drawn schedules and of all."""
+
+
+@dataclass(frozen=True)
+class DrawnSchedules:
+    """Schedules of a sampler as another process can send them.
+
+    Attributes:
+        ranked: The schedules, without evaluator.
+        verdicts: Verdicts on their kernels.
+        counts: Statistics of the evaluator.
+        pid: ID of the process.
+    """
+
+    ranked: list[RankedSchedule]
+    verdicts: list[tuple[KernelSketch, Params, KernelVerdict]]
+    counts: Counts
+    pid: int
 
 
 @dataclass
@@ -86,9 +111,33 @@ class GreedySampler:
         search = BeamSearch(self.evaluator, np.random.default_rng(seed))
         return search, search.with_row_kernels(search.run_passes())
 
-    def finish(self, search: BeamSearch, states: list[State], *, improve: bool) -> list[RankedSchedule]:
-        """Return the best schedules of the states of a search, with or without the later steps of refinement."""
-        return self._ranked(search.run_later_steps(states) if improve else states, BEAM_RANKED)
+    def stepped(self, *seed: int) -> SteppedSearch[DrawnSchedules]:
+        """Run a beam search with a pause after its passes and after its neighbourhoods; return its best schedules.
+
+        Yields the cost of the best state, and gets the least one of several samplers. Where that is far less, the next
+        steps are left out.
+        """
+        search, states = self.run_passes(*seed)
+        least = yield _cost_of_best(states)
+        if states and states[0].cost <= REFINED_WITHIN * least:
+            states = search.run_neighbourhoods(states)
+        least = yield _cost_of_best(states)
+        if states and states[0].cost <= IMPROVED_WITHIN[self.target.kind] * least:
+            states = search.run_later_steps(states)
+        ranked = self._ranked(states, BEAM_RANKED)
+        kernels = {(p.sketch, p.params): None for r in ranked if r.state is not None for p in r.state.pieces}
+        return DrawnSchedules(
+            [replace(r, state=r.state and replace(r.state, parent=None), evaluator=None) for r in ranked],
+            [(*k, self.evaluator.verdict(*k)) for k in kernels],
+            self.evaluator.counts,
+            os.getpid(),
+        )
+
+    def adopted(self, drawn: DrawnSchedules) -> list[RankedSchedule]:
+        """Return the schedules of `stepped`, from this process or another one."""
+        if drawn.pid != os.getpid():
+            self.evaluator.add(drawn.verdicts, drawn.counts)
+        return [replace(r, evaluator=self.evaluator) for r in drawn.ranked]
 
     def greedy(self, *seed: int, deadline: float | None = None) -> RankedSchedule | None:
         """Return the schedule of a greedy search that drops states at random; None if no state is legal."""
@@ -126,6 +175,7 @@ def draw_samples(
     seconds: float | None = None,
     promising: float = math.inf,
     progress: Progress | None = None,
+    processes: int = 1,
 ) -> SearchResult:
     """Return distinct legal schedules in the order of their predicted times.
 
@@ -137,6 +187,7 @@ def draw_samples(
         promising: Drawing stops after `CONCURRENT_SEARCHES` greedy searches whose best predicted time exceeds the best
             of all by this factor.
         progress: Called after each search.
+        processes: Most processes, this one included, of the samplers' beam searches.
 
     Raises:
         InputError: If ``samples`` is less than 1.
@@ -149,7 +200,7 @@ def draw_samples(
     samples = fewer_samples(samples, first.bound)
     started = time.perf_counter()
     deadline = None if seconds is None else started + seconds
-    draw = _Draw(samplers, seed, samples, progress)
+    draw = _Draw(samplers, seed, samples, progress, processes)
     draw.beam_searches(started, seconds)
     tolerance = first.beam.baseline_tolerance
     simple = simplest_within(first.evaluator, tolerance, deadline)
@@ -179,6 +230,7 @@ class _Draw:
     seed: int
     samples: int
     progress: Progress | None
+    processes: int = 1
     ranked: list[RankedSchedule] = field(default_factory=list)
     drawn: int = 0
     cut_short: bool = False
@@ -203,17 +255,14 @@ class _Draw:
 
     def _narrowed_beam_searches(self) -> None:
         """Run each sampler's beam search step by step, with fewer samplers each time: few schedules are wanted."""
-        searches = [(sampler, *sampler.run_passes(self.seed, 0)) for sampler in self.samplers]
-        limit = REFINED_WITHIN * _least_cost(states for _, _, states in searches)
-        refined = [
-            (sampler, search, search.run_neighbourhoods(states) if states and states[0].cost <= limit else states)
-            for sampler, search, states in searches
-        ]
-        limit = IMPROVED_WITHIN[self.samplers[0].target.kind] * _least_cost(states for _, _, states in refined)
-        for number, (sampler, search, states) in enumerate(refined, 1):
-            self.ranked += sampler.finish(search, states, improve=bool(states) and states[0].cost <= limit)
+        first = self.samplers[0]
+        is_long = undecided(first.bound) >= LEAST_KERNELS[first.target.kind]
+        searches = [partial(sampler.stepped, self.seed, 0) for sampler in self.samplers]
+        drawn = run_stepped(searches, self.processes if is_long else 1)
+        for number, (sampler, schedules) in enumerate(zip(self.samplers, drawn, strict=True), 1):
+            self.ranked += sampler.adopted(schedules)
             self._report(min(number, self.samples))
-        self.drawn = len(searches)
+        self.drawn = len(drawn)
 
     def greedy_searches(self, deadline: float | None, stop_ratio: float) -> None:
         """Run greedy searches in groups, until all are drawn, the deadline, or a group that is too slow."""
@@ -240,9 +289,9 @@ class _Draw:
             self.progress(number, self.samples)
 
 
-def _least_cost(searches: Iterable[Sequence[State]]) -> float:
-    """Return the cost of the cheapest state of several searches, each with the cheapest first."""
-    return min((states[0].cost for states in searches if states), default=math.inf)
+def _cost_of_best(states: Sequence[State]) -> float:
+    """Return the cost of the first of several states, infinite without any."""
+    return states[0].cost if states else math.inf
 
 
 def _least(ranked: Sequence[RankedSchedule]) -> float:

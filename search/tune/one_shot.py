@@ -207,7 +207,7 @@ def _draw(
     share = SEARCH_SHARE if target.kind == "cuda" else 1.0
     return draw_samples(
         samplers, samples=r.searches, seed=r.seed, seconds=None if left is None else share * left,
-        promising=STOP_RATIO, progress=progress,
+        promising=STOP_RATIO, progress=progress, processes=r.processes,
     )  # fmt: skip
 
 

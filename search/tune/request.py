@@ -10,7 +10,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_switch, check_whole
 from autosched.search.tune.effort_levels import Effort, effort_level, samples_of
 from autosched.search.tune.provenance import Provenance
-from autosched.settings import settings
+from autosched.settings import MOST_JOBS, settings
 
 if TYPE_CHECKING:
     from autosched.search.results import SearchResult
@@ -39,6 +39,7 @@ class Request:
         effort: Effort of the search without a strategy.
         measure_finalists: Whether the best schedules are timed where the target is this machine's processor; None for
             the default of the environment.
+        workers: Processes of the search without a strategy, this one included; None for the environment's number.
     """
 
     strategy: str | Strategy | None = None
@@ -51,6 +52,7 @@ class Request:
     reuse: bool = True
     effort: Effort = "default"
     measure_finalists: bool | None = None
+    workers: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.strategy, str) and self.strategy not in STRATEGY_NAMES:
@@ -62,11 +64,18 @@ class Request:
         check_whole("seed", self.seed, 0, LARGEST_SEED)
         check_seconds(self.seconds)
         check_switch("measure_finalists", self.measure_finalists)
+        if self.workers is not None:
+            check_whole("workers", self.workers, 1, MOST_JOBS)
 
     @property
     def searches(self) -> int:
         """Most searches without a strategy."""
         return samples_of(self.effort, self.samples, self.top_k)
+
+    @property
+    def processes(self) -> int:
+        """Processes of the search."""
+        return settings().workers if self.workers is None else self.workers
 
     @property
     def is_baseline(self) -> bool:

@@ -56,8 +56,9 @@ def test_own_compiler_variables_win_over_the_common_ones() -> None:
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "1025", "9" * 5000, "٣", " ", "nan", "inf"])
 def test_a_meaningless_number_of_jobs_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="AUTOSCHED_COMPILE_JOBS"):
-        settings({"AUTOSCHED_COMPILE_JOBS": text})
+    for variable in ("AUTOSCHED_COMPILE_JOBS", "AUTOSCHED_WORKERS"):
+        with pytest.raises(InputError, match=variable):
+            settings({variable: text})
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,7 @@ def test_every_variable_of_the_table_is_read() -> None:
         "AUTOSCHED_CUDA_GRAPHS": "0",
         "AUTOSCHED_DEBUG": "1",
         "AUTOSCHED_HOST_TIMING": "0",
+        "AUTOSCHED_WORKERS": "17",
     }
     assert {*values, "OMP_NUM_THREADS"} == set(ENVIRONMENT_VARIABLES)
     default, changed = settings({"HOME": "/h"}), settings({"HOME": "/h", **values})
