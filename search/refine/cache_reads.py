@@ -76,22 +76,20 @@ class CacheReadSearch:
             once: Funcs inlined into a single kernel, which can be stored in place of their source.
         """
         best: Kernel = piece.sketch, piece.params
-        limit = most * self.evaluator.verdict(*best).cost
+        without = self.evaluator.verdict(*best).cost
+        limit = most * without
         for source in self.sources(piece.sketch):
             for name, sketch in self._alternatives(best[0], source, once):
                 start = self.cheapest(self.at_block(best, sketch, name), PROMISING * limit)
                 if start is not None:
-                    retiled = self._retiled(start, best)
+                    retiled = run_search(self.evaluator, self.retiler.descend(*start, vectors=True))
                     if self._is_gain(retiled, best, limit):
                         best = retiled
-        return piece if best == (piece.sketch, piece.params) else PartialKernel(*best, tiled=True)
-
-    def _retiled(self, start: Kernel, without: Kernel) -> Kernel:
-        """Return a kernel with a cache read, retiled near its tile and, if it is then faster, among all tiles."""
-        near = run_search(self.evaluator, self.retiler.descend(*start, vectors=True))
-        if self.evaluator.verdict(*near).cost >= self.evaluator.verdict(*without).cost:
-            return near
-        return run_search(self.evaluator, self.retiler.descend(*near, vectors=True, far=True))
+        if best == (piece.sketch, piece.params):
+            return piece
+        if self.evaluator.verdict(*best).cost < without:
+            best = run_search(self.evaluator, self.retiler.descend(*best, vectors=True, far=True))
+        return PartialKernel(*best, tiled=True)
 
     def _is_gain(self, kernel: Kernel, without: Kernel, limit: float) -> bool:
         """Whether a cache read makes a kernel faster, or saves a larger share of transactions than it costs time."""

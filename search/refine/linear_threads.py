@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +12,8 @@ from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.types import Kernel, Level, Schedule
 from autosched.search.cost.protocol import CostModel
-from autosched.search.evaluate.batched import run_search
+from autosched.search.evaluate.batched import Kernel as SearchedKernel
+from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.improver import improve_schedule
 from autosched.search.refine.retile import Retiler
@@ -88,25 +89,35 @@ class LinearThreadSearch:
             and any(m.at.level is Level.BLOCK for m in kernel.fused)
             and not any(m.private for m in kernel.fused)
         ]
+        least = LEAST_SHARE * sum(costs.values())
+        self._refine([site.kernel for site in sites if costs[site.kernel] >= least], costs)
         return improve_schedule(self.bound, self.target, schedule, costs, sites, self._best_kernel, LEAST_SHARE)
 
     def _best_kernel(self, site: LinearThreadSite, seconds: float) -> LinearThreadKernel | None:
         """Return the kernel of a site with other threads if its predicted gain suffices."""
-        if site.kernel not in self._best:
-            self._best[site.kernel] = self._refined(site.kernel, seconds)
         return self._best[site.kernel]
 
-    def _refined(self, kernel: Kernel, seconds: float) -> LinearThreadKernel | None:
-        """Return a kernel with other threads of its producers, linear where that gains over threads along axes."""
+    def _refine(self, kernels: Sequence[Kernel], costs: Mapping[Kernel, float]) -> None:
+        """Find other threads of all kernels; their searches, for both numberings, share evaluation batches."""
         evaluator = self._retiler.evaluator
-        described, params = describe_kernel(self.bound, kernel)
-        if described.lanes or self.late():
-            return None
+        starts: dict[Kernel, list[SearchedKernel]] = {}
+        for kernel in kernels:
+            if kernel not in self._best:
+                described, params = describe_kernel(self.bound, kernel)
+                numberings = () if described.lanes or self.late() else (False, True)
+                starts[kernel] = [(replace(described, linear_threads=n), params) for n in numberings]
+        listed = [start for both in starts.values() for start in both]
+        evaluator.evaluate(listed)
+        searches = [self._retiler.descend(*start, vectors=True, root=False) for start in listed]
+        refined = iter(run_batched(evaluator, searches))
+        for kernel, both in starts.items():
+            self._best[kernel] = self._fastest([next(refined) for _ in both], costs[kernel])
+
+    def _fastest(self, variants: Sequence[SearchedKernel], seconds: float) -> LinearThreadKernel | None:
+        """Return the last kernel that gains over the earlier ones and over the present time; None if there is none."""
+        evaluator = self._retiler.evaluator
         best, limit = None, (1 - LEAST_GAIN) * seconds
-        for linear in (False, True):
-            start = replace(described, linear_threads=linear), params
-            evaluator.evaluate([start])
-            refined = run_search(evaluator, self._retiler.descend(*start, vectors=True, root=False))
+        for refined in variants:
             cost = evaluator.verdict(*refined).cost
             if cost <= limit and self._retiler.is_legal(*refined):
                 best, limit = (refined, cost), (1 - LEAST_GAIN) * cost

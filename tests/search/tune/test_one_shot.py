@@ -10,13 +10,18 @@ import numpy as np
 import pytest
 
 import autosched
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import get_app
 from autosched.commands.trials import how_text
 from autosched.errors import InputError
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.cost.protocol import CostModel
 from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import STRATEGIES, Beam
+from autosched.search.tune import one_shot
+from autosched.search.tune.greedy_samples import GreedySampler, samplers_of
+from autosched.target import Target
 
 APP = get_app("blur")
 SHAPES = APP.shapes(APP.small_sizes)
@@ -29,6 +34,21 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def find(**options: object) -> ScheduledPipeline:
     return autosched.schedule(APP.build(), SHAPES, **{"target": "h200", "samples": 3, **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("top_k", "expected"), [(1, 1.0), (2, 1.06)])
+def test_slower_cache_reads_are_tried_for_measurements_alone(
+    top_k: int, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tolerances: list[float] = []
+
+    def spy(bound: BoundPipeline, target: Target, model: CostModel, beam: SearchSettings) -> list[GreedySampler]:
+        tolerances.append(beam.cache_read_tolerance)
+        return samplers_of(bound, target, model, beam)
+
+    monkeypatch.setattr(one_shot, "samplers_of", spy)
+    find(top_k=top_k, measure="simulated")
+    assert tolerances == [expected]
 
 
 def test_one_shot_has_provenance_and_is_cached() -> None:
