@@ -107,6 +107,19 @@ def test_search_ends_where_tilings_of_one_step_are_too_slow() -> None:
     assert again is not None and again.kernel == best.kernel
 
 
+def test_inlined_funcs_that_load_the_most_are_buffered_first() -> None:
+    image, f, g, out = Input("image", float32, 2), Func("f"), Func("g"), Func("out")
+    f[y, x] = image[y, x] + image[y, x + 1]
+    g[y, x] = image[y, x] * image[y, x + 2] + image[y + 1, x]
+    out[y, x] = f[y, x] + f[y + 1, x] + g[y, x] + g[y + 1, x]
+    bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 64)), name="two"), {"image": (66, 66)})
+    one = kernel(bound, [root("out", "by=64 bx=1 tx=64")], (), ["f", "g"])
+    sites = {n: list(sliding_window_sites(bound, schedule(bound, one), n)) for n in (None, 2, 1, 0)}
+    assert [p.fused for p in sites[None]] == [p.fused for p in sites[2]] == [("f",), ("g",)]
+    assert [p.fused for p in sites[1]] == [("g",)]
+    assert not sites[0]
+
+
 def test_a_sample_of_tilings_shows_that_a_direction_is_too_slow() -> None:
     bound = sweeps()
     (site,) = sliding_window_sites(bound, schedule_roots(bound, H200))

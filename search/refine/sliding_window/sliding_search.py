@@ -29,6 +29,8 @@ ROWS_OF_STEP = (4, 2, 1, 8)
 """Rows per step to try, the default first."""
 MOST_REFINED = 3
 """Directions, the best ones, whose tilings are refined."""
+MOST_BUFFERED = 4
+"""Inlined Funcs of a kernel, those whose evaluations load the most, that are tried in rolling buffers."""
 MOST_FILLED = 4
 """Refined tilings, the best ones, that are tried with every transfer mode."""
 SEARCH_WITHIN, REFINE_WITHIN, SLIDE_WITHIN = 1.25, 1.2, 1.1
@@ -92,7 +94,7 @@ class SlidingWindowSearch:
             schedule: A legal schedule.
             costs: Predicted seconds of its kernels.
         """
-        sites = sliding_window_sites(self.bound, schedule)
+        sites = sliding_window_sites(self.bound, schedule, MOST_BUFFERED)
         return improve_schedule(self.bound, self.target, schedule, costs, sites, self.best, LEAST_SHARE)
 
     def best(self, site: SlidingWindowSite, now: float = math.inf) -> SlidingWindowKernel | None:
@@ -132,8 +134,7 @@ class SlidingWindowSearch:
     def _ranked_searches(self, site: SlidingWindowSite, signature: Signature, now: float) -> list[WalkTilingSearch]:
         """Return the searches of all directions that have legal tilings, the fastest first.
 
-        Further rows per step are not tried where the default is too slow (`SEARCH_WITHIN`), nor where it and the next
-        have no legal tilings.
+        Further rows per step are not tried where the default is too slow (`SEARCH_WITHIN`).
 
         Args:
             site: The first site with this signature.
@@ -142,7 +143,6 @@ class SlidingWindowSearch:
         """
         searches = self._searches.setdefault(signature, {})
         for dim, windows in site.sliding_dims(self.bound):
-            has_tilings = False
             for rows in ROWS_OF_STEP:
                 if self.late():
                     break
@@ -150,9 +150,7 @@ class SlidingWindowSearch:
                 search = searches.get(direction)
                 if search is None or (search.limit < now and search.rough_seconds > SEARCH_WITHIN * search.limit):
                     search = searches[direction] = self._search(site, direction, now)
-                has_tilings |= bool(search.tiled)
-                is_slow = has_tilings and rows == ROWS_OF_STEP[0] and search.rough_seconds > SEARCH_WITHIN * now
-                if is_slow or not (has_tilings or rows == ROWS_OF_STEP[0]):
+                if search.tiled and rows == ROWS_OF_STEP[0] and search.rough_seconds > SEARCH_WITHIN * now:
                     break
         return sorted((s for s in searches.values() if s.tiled), key=lambda s: rounded_cost(s.rough_seconds))
 

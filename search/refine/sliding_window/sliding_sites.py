@@ -72,11 +72,18 @@ class SlidingWindowSite:
         return rowwise and not any(moving.get(m) for m in self.fused if m not in windows)
 
 
-def sliding_window_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[SlidingWindowSite]:
+def sliding_window_sites(
+    bound: BoundPipeline, schedule: Schedule, most_buffered: int | None = None
+) -> Iterator[SlidingWindowSite]:  # fmt: skip
     """Yield the sites of a schedule for each kernel.
 
     A site is the kernel fused with the kernel of a producer; the kernel with an inlined Func that it evaluates several
     times per point moved to shared memory; or the kernel as it is.
+
+    Args:
+        bound: The pipeline.
+        schedule: The schedule.
+        most_buffered: Most inlined Funcs of a kernel to move, those whose evaluations load the most; all by default.
     """
     for k, kernel in enumerate(schedule.kernels):
         if not _is_plain(bound, kernel):
@@ -86,9 +93,8 @@ def sliding_window_sites(bound: BoundPipeline, schedule: Schedule) -> Iterator[S
                 continue
             if _is_only_reader(bound, schedule, other, kernel):
                 yield _fused_site(bound, (j, k), (other, kernel))
-        for i in kernel.inlined:
-            if i.calls > 1 and len(bound.funcs[i.func].stages[0].loads) > 1:
-                yield _fused_site(bound, (k,), (kernel,), i.func)
+        for name in _repeated(bound, kernel, most_buffered):
+            yield _fused_site(bound, (k,), (kernel,), name)
         if kernel.fused:
             yield _fused_site(bound, (k,), (kernel,))
 
@@ -106,6 +112,14 @@ def site_of_window(kernel: Kernel, position: int) -> SlidingWindowSite | None:
     return SlidingWindowSite(
         kernel.roots[0].tiling.stage, fused, frozenset(i.func for i in kernel.inlined), (position,)
     )
+
+
+def _repeated(bound: BoundPipeline, kernel: Kernel, most: int | None) -> list[str]:
+    """Return the inlined Funcs of several loads that a kernel evaluates several times per point, in its order."""
+    loads = {i.func: len(bound.funcs[i.func].stages[0].loads) for i in kernel.inlined}
+    work = {i.func: i.calls * loads[i.func] for i in kernel.inlined if i.calls > 1 and loads[i.func] > 1}
+    chosen = set(sorted(work, key=lambda name: -work[name])[:most])
+    return [name for name in work if name in chosen]
 
 
 def _is_plain(bound: BoundPipeline, kernel: Kernel) -> bool:
