@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cpu_versions import ROOT, VersionProcess, unpacked
+from benchmarks.version_process import ROOT, VersionProcess, unpacked
 
 ENTRY = str(Path(__file__).parents[1] / "bench_search_versions.py")
 """The script of this module, entry point of the child processes."""

@@ -33,7 +33,7 @@ from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.types import Schedule
 from autosched.search.strategies.protocol import STRATEGIES
 from autosched.target import Target, get_target
-from benchmarks.cpu_versions import unpacked
+from benchmarks.version_process import unpacked
 
 ENTRY = str(Path(__file__).parents[1] / "bench_sioutas.py")
 """The script of this module, entry point of the child process."""

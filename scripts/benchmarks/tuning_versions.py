@@ -25,7 +25,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cpu_versions import ROOT, unpacked
+from benchmarks.version_process import ROOT, unpacked
 
 ENTRY = str(Path(__file__).parents[1] / "bench_tuning.py")
 """The script of this module, entry point of the child processes."""
