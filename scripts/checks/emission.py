@@ -123,11 +123,11 @@ class Emitter:
 
 
 def _from_json() -> Any:
+    package = "autosched.schedule"
     try:
-        from autosched.schedule.io.serialise import from_json
-    except ImportError:  # versions before `autosched.schedule.io`
-        from autosched.schedule.serialise import from_json
-    return from_json
+        return import_module(f"{package}.io.serialise").from_json
+    except ImportError:  # of versions in which the package has no sub-packages
+        return import_module(f"{package}.serialise").from_json
 
 
 def _target_of_labels(target: Any, source: str) -> Any:
