@@ -17,7 +17,6 @@ from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.measure.store.database import ResultsDatabase
 from autosched.measure.store.labels import open_labels
-from autosched.model.predict.bundled_weights import find_weights
 from autosched.model.predict.checkpoint import load_checkpoint, read_document, read_tensors, write_tensors
 from autosched.schedule.io.serialise import load_schedule, save_schedule
 from autosched.schedule.io.strict_json import parse
@@ -27,6 +26,7 @@ from autosched.search.tune import schedule_cache
 from autosched.search.tune.autotune.state import TuningFiles
 from autosched.search.tune.provenance import Provenance
 from tests.fuzz.damage import WRONG, damaged_bytes, damaged_json, each_value
+from tests.model.untrained_weights import untrained_weights
 from tests.search.tune.fast_settings import PROBLEM, TARGET, tuned
 
 FEW = 60
@@ -195,10 +195,8 @@ def test_columns_of_databases(table: str, run_files: Path, tmp_path: Path) -> No
 
 
 @pytest.fixture
-def weights() -> Path:
-    found = find_weights(TARGET)
-    assert found is not None
-    return found
+def weights(tmp_path: Path) -> Path:
+    return untrained_weights(tmp_path / "good.safetensors")
 
 
 @pytest.mark.parametrize("count", LARGE)

@@ -5,22 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.errors import InputError
 from autosched.featurize.accesses.accesses import AccessTable
 from autosched.featurize.algorithm import Ints, stage_algorithm_features
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
-from autosched.model.architecture.network import CostNetwork
 from autosched.model.data.dataset import build_dataset
 from autosched.model.data.feature_store import FeatureStore
 from autosched.model.predict import bundled_weights, learned
 from autosched.model.predict.checkpoint import (
-    WeightsProvenance,
     load_checkpoint,
     read_tensors,
-    save_checkpoint,
     write_tensors,
 )
 from autosched.model.predict.holdout_predictions import predict
@@ -34,21 +30,12 @@ from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.model.labelled_samples import H200, samples
-
-
-def weights(path: Path, form: Form = "timed", trust: float = 1.0) -> Path:
-    """Write random weights."""
-    torch.manual_seed(5)
-    settings = ModelSettings(form=form, trust=trust)
-    network = CostNetwork(settings, H200)
-    torch.nn.init.normal_(network.coefficients.weight, std=0.05)  # type: ignore[arg-type]
-    save_checkpoint(path, network, settings, WeightsProvenance(H200, "simulated:H200"))
-    return path
+from tests.model.untrained_weights import untrained_weights
 
 
 @pytest.fixture
 def model(tmp_path: Path) -> LearnedModel:
-    return load_model(weights(tmp_path / "untrained.safetensors"))
+    return load_model(untrained_weights(tmp_path / "untrained.safetensors"))
 
 
 def batches(model: LearnedModel) -> list[BatchEvaluation]:
@@ -74,7 +61,7 @@ def batches(model: LearnedModel) -> list[BatchEvaluation]:
 @pytest.mark.parametrize(("form", "trust"), [("paper", 1.0), ("timed", 1.0), ("timed", 0.5)])
 def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float, tmp_path: Path) -> None:
     """Training and search read the same features in the same order."""
-    path = weights(tmp_path / "w.safetensors", form, trust)
+    path = untrained_weights(tmp_path / "w.safetensors", form, trust)
     given = [s for s in samples() if s.family == "unsharp"]
     d = build_dataset(given, H200, FeatureStore(tmp_path, H200))
     expected = predict(load_checkpoint(path).network, d, np.array([0]), trust).predicted
@@ -92,7 +79,7 @@ def test_costs_are_those_of_the_network_on_the_data_set(form: Form, trust: float
 
 def test_no_prediction_is_far_below_the_analytical_time(tmp_path: Path) -> None:
     """Predictions above the bound do not change."""
-    model = load_model(weights(tmp_path / "w.safetensors"))
+    model = load_model(untrained_weights(tmp_path / "w.safetensors"))
     found = max(batches(model), key=lambda b: len(b.features))
     free, analytical = model.cost(found), AnalyticalModel(H200).cost(found)
     share = float(np.median(free / analytical))
@@ -174,9 +161,9 @@ def test_shipped_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(bundled_weights, "WEIGHTS", tmp_path)
     with pytest.raises(InputError, match=r"no weights for H200 come with this release \(there are: none\)"):
         load_model("h200")
-    weights(tmp_path / "h200-simulated.safetensors")
+    untrained_weights(tmp_path / "h200-simulated.safetensors")
     assert "h200-simulated" in load_model("h200").name
-    weights(tmp_path / "h200-measured.safetensors")
+    untrained_weights(tmp_path / "h200-measured.safetensors")
     assert "h200-measured" in load_model(H200).name
     with pytest.raises(InputError, match="there are: h200-measured, h200-simulated"):
         load_model("a100")
@@ -190,7 +177,7 @@ def test_every_shipped_file_can_be_used() -> None:
 
 
 def test_half_trust_is_the_geometric_mean(tmp_path: Path) -> None:
-    all_of_it, half = (load_model(weights(tmp_path / f"w{t}.safetensors", trust=t)) for t in (1.0, 0.5))
+    all_of_it, half = (load_model(untrained_weights(tmp_path / f"w{t}.safetensors", trust=t)) for t in (1.0, 0.5))
     analytical = AnalyticalModel(H200)
     for batch in batches(all_of_it):
         between = np.sqrt(all_of_it.cost(batch) * analytical.cost(batch))
@@ -205,7 +192,7 @@ def test_trust_beyond_its_range_is_refused(trust: float) -> None:
 
 
 def test_weights_without_trust_have_full_trust(tmp_path: Path) -> None:
-    path = weights(tmp_path / "w.safetensors")
+    path = untrained_weights(tmp_path / "w.safetensors")
     tensors, document = read_tensors(path)
     del document["settings"]["trust"]
     write_tensors(path, tensors, document)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from training import cost_model
+from training import cost_model, judgement
 
 from autosched.errors import AutoschedError
 from autosched.host import read_host
@@ -21,6 +21,7 @@ from autosched.model.predict.checkpoint import load_checkpoint
 from autosched.target import Target, cpu_target, get_target
 from tests.model.labelled_samples import H200, samples
 from tests.model.test_configs import composed
+from tests.model.untrained_weights import untrained_weights
 
 
 def write_database(path: Path, measured: Sequence[Sample], target: Target) -> None:
@@ -122,3 +123,15 @@ def test_labels_from_parquet_files(database: Path, tmp_path: Path) -> None:
 def test_no_database(tmp_path: Path) -> None:
     with pytest.raises(AutoschedError, match=r"there is no file .*none.sqlite with labels; make one"):
         cost_model.load_data(composed(f"data.path={tmp_path / 'none.sqlite'}"))
+
+
+def test_weights_are_judged_by_other_labels(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weights, cache = untrained_weights(tmp_path / "w.safetensors"), str(tmp_path / "features")
+    summaries, source = judgement.judge(str(weights), [str(database)], "h200", cache)
+    assert source == "simulated:formula"
+    assert summaries["learned"].schedules == summaries["analytical"].schedules == len(samples())
+    assert summaries["learned"].off != pytest.approx(summaries["analytical"].off, rel=1e-3)
+    assert judgement.main([str(weights), str(database), "--cache", cache]) == 0
+    assert "| analytical |" in capsys.readouterr().out
+    assert judgement.main([str(tmp_path / "none.safetensors"), str(database), "--cache", cache]) == 1
+    assert "cannot read weights" in capsys.readouterr().err

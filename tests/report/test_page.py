@@ -22,6 +22,7 @@ from autosched.report.search_summary import how_found
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.tune.provenance import Provenance
+from tests.model.untrained_weights import untrained_weights
 from tests.report.parsing import Page
 
 pytest.importorskip("jinja2")
@@ -148,14 +149,13 @@ def test_simulated_times_are_called_that(no_compiler: None) -> None:
     assert "easured time" not in text
 
 
-def test_labels_of_a_simulated_device_are_told(no_compiler: None) -> None:
-    from autosched.model.predict.bundled_weights import WEIGHTS
+def test_labels_of_a_simulated_device_are_told(no_compiler: None, tmp_path: Path) -> None:
     from autosched.model.predict.learned import load_model
     from autosched.search.settings import SearchSettings
     from autosched.search.strategies.protocol import Beam
 
     s = scheduled("blur")
-    model = load_model(WEIGHTS / "h200-simulated.safetensors", s.target)
+    model = load_model(untrained_weights(tmp_path / "w.safetensors"), s.target)
     found = Beam(SearchSettings(refine=0)).search(s.bound, s.target, cost=model)
     learned = ScheduledPipeline(s.bound, found.best, s.target, search_result=found)
     text = Page(report_html(learned)).text

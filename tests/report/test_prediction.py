@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from autosched.apps import get_app
 from autosched.report.prediction import predict
 from autosched.search.cost.gpu_analytical import COMPONENTS
 from autosched.search.explain import explain
+from tests.model.untrained_weights import untrained_weights
 
 
 def scheduled(name: str, target: str, strategy: str) -> ScheduledPipeline:
@@ -45,17 +47,15 @@ def test_without_a_search_the_analytical_model_predicts() -> None:
 
 
 @pytest.mark.parametrize(("kind", "source"), [("simulated", "simulated:H200"), ("measured", "measured:NVIDIA H200")])
-def test_labels_of_a_learned_model_are_told(kind: str, source: str) -> None:
-    from autosched.model.predict.bundled_weights import WEIGHTS
+def test_labels_of_a_learned_model_are_told(kind: str, source: str, tmp_path: Path) -> None:
     from autosched.model.predict.learned import load_model
     from autosched.search.settings import SearchSettings
     from autosched.search.strategies.protocol import Beam
 
     app = get_app("blur")
     bound, target = (s := scheduled("blur", "h200", "roots")).bound, s.target
-    found = Beam(SearchSettings(refine=0)).search(
-        bound, target, cost=load_model(WEIGHTS / f"h200-{kind}.safetensors", target)
-    )
+    model = load_model(untrained_weights(tmp_path / "w.safetensors", source=source), target)
+    found = Beam(SearchSettings(refine=0)).search(bound, target, cost=model)
     p = predict(bound, found.best, target, found)
     assert p.labels.startswith(f"trained with {kind} times: {source}")
     assert p.is_simulated == (kind == "simulated")
@@ -69,9 +69,14 @@ def test_unknown_features_are_no_zeros() -> None:
     assert math.isnan(KernelPrediction().total("global_bytes_written_by_kernel"))
 
 
-def test_the_model_that_comes_with_the_package_is_found_by_name() -> None:
+def test_the_model_that_comes_with_the_package_is_found_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from autosched.model.predict import bundled_weights
     from autosched.search.tune.cost_models import cost_model
 
+    monkeypatch.setattr(bundled_weights, "WEIGHTS", tmp_path)
+    untrained_weights(tmp_path / "h200-measured.safetensors", source="measured:NVIDIA H200")
     s = scheduled("blur", "h200", "roots")
     shipped = cost_model("learned", s.target)
     p = predict(s.bound, s.schedule, s.target, model_name=shipped.name)

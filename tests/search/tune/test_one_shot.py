@@ -14,6 +14,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.registry import get_app
 from autosched.commands.trials import how_text
 from autosched.errors import InputError
+from autosched.model.predict import bundled_weights
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.cost.protocol import CostModel
 from autosched.search.results import RankedSchedule, SearchResult
@@ -22,6 +23,7 @@ from autosched.search.strategies.protocol import STRATEGIES, Beam
 from autosched.search.tune import one_shot
 from autosched.search.tune.greedy_samples import GreedySampler, samplers_of
 from autosched.target import Target
+from tests.model.untrained_weights import untrained_weights
 
 APP = get_app("blur")
 SHAPES = APP.shapes(APP.small_sizes)
@@ -30,6 +32,18 @@ SHAPES = APP.shapes(APP.small_sizes)
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("weights") / "h200-measured.safetensors"
+    return untrained_weights(path, source="measured:NVIDIA H200")
+
+
+@pytest.fixture(autouse=True)
+def shipped(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let weights for the H200 come with the package."""
+    monkeypatch.setattr(bundled_weights, "WEIGHTS", weights.parent)
 
 
 def find(**options: object) -> ScheduledPipeline:
