@@ -69,7 +69,7 @@ def schedule(
         top_k: Above 1, this many of the schedules with the best predictions are compiled, checked against the
             baseline's result and timed, and the fastest is returned.
         cost: Cost model: ``learned``, ``analytical``, a file of weights, or a model. When left out, the learned one
-            if the package has weights for the target.
+            if the package has weights of measured times for the target, else the analytical one.
         measure: Measurement backend: ``device`` (this machine's, which must be the target) or ``simulated``.
         seed: Random seed; the same seed finds the same schedule, unless schedules are measured.
         seconds: Time budget, kept to within half a second on an idle core. At its end the most promising partial

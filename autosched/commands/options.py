@@ -129,7 +129,7 @@ _SEARCH_OPTIONS = (
     click.option(
         "--cost",
         metavar="MODEL",
-        help="Cost model: `learned`, `analytical` or a file of weights; by default the learned one where there is one.",
+        help="Cost model: `learned`, `analytical` or a file of weights; by default shipped ones of measured times.",
     ),
     click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device."),
 )

@@ -11,7 +11,7 @@ from autosched.featurize.scaling.step_scaling import scaling_for
 from autosched.featurize.schema import NAMES
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.measure.backend import SIMULATED_SOURCE
-from autosched.model.predict.bundled_weights import find_weights
+from autosched.model.predict.bundled_weights import KINDS, find_weights
 from autosched.schedule.types import Kernel, Schedule
 from autosched.search.cost.cpu.analytical import CpuModel
 from autosched.search.cost.cpu.coefficients import RATES
@@ -19,7 +19,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel, analytical_mod
 from autosched.search.cost.protocol import CostModel
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.results import SearchResult
-from autosched.search.tune.cost_models import cost_model
+from autosched.search.tune.cost_models import LEARNED, cost_model
 from autosched.target import Target
 
 
@@ -98,8 +98,8 @@ def predict(
 
 
 def _model(name: str, target: Target) -> CostModel:
-    if name and find_weights(target):
-        shipped = cost_model(None, target)
+    if name and find_weights(target, KINDS):
+        shipped = cost_model(LEARNED, target)
         if shipped.name == name:
             return shipped
     return analytical_model(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from autosched.errors import InputError
@@ -10,14 +11,21 @@ from autosched.target import Target
 WEIGHTS = Path(__file__).parents[1] / "weights"
 KINDS = ("measured", "simulated")
 """Kinds of the bundled weights' labels, in order of preference."""
+MEASURED = KINDS[:1]
+"""Kinds that are used by default. Simulated times are a model's, no better founded than the analytical ones."""
 SUFFIX = ".safetensors"
 
 
-def find_weights(target: Target) -> Path | None:
-    """Return the file of a target's bundled weights, or None; weights of a CPU are for one kind of processor."""
+def find_weights(target: Target, kinds: Sequence[str] = MEASURED) -> Path | None:
+    """Return the file of a target's bundled weights, or None; weights of a CPU are for one kind of processor.
+
+    Args:
+        target: The device to predict for.
+        kinds: Kinds of labels, in order of preference.
+    """
     name = "".join(target.name.lower().removeprefix("nvidia ").split())
     slug = "-".join([name, *target.processor.lower().split()])
-    for kind in KINDS:
+    for kind in kinds:
         path = WEIGHTS / f"{slug}-{kind}{SUFFIX}"
         if path.exists():
             return path
@@ -25,12 +33,12 @@ def find_weights(target: Target) -> Path | None:
 
 
 def shipped_weights(target: Target) -> Path:
-    """Return the file of a target's bundled weights.
+    """Return the file of a target's bundled weights, of any kind.
 
     Raises:
         InputError: There are none.
     """
-    path = find_weights(target)
+    path = find_weights(target, KINDS)
     if path is not None:
         return path
     available = ", ".join(sorted(p.stem for p in WEIGHTS.glob(f"*{SUFFIX}"))) or "none"

@@ -19,7 +19,8 @@ def cost_model(choice: Choice, target: Target) -> CostModel:
     """Return the model of a choice.
 
     Args:
-        choice: None is the learned model if the package has weights for the target, else the analytical model.
+        choice: None is the learned model if the package has weights of measured times for the target, else the
+            analytical model.
         target: The device to predict for.
 
     Raises:

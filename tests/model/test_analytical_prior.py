@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
+from autosched.featurize import assemble
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
@@ -17,7 +21,7 @@ from autosched.model.predict.gpu_unit_times import DRAM_SHARE, GPU_PARTS, gpu_pa
 from autosched.model.predict.prior_version import prior_version
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.search.cost import gpu_analytical
-from autosched.search.cost.cpu import analytical, coefficients
+from autosched.search.cost.cpu import analytical, coefficients, stage_costs
 from autosched.search.cost.cpu.coefficients import RATES
 from autosched.search.cost.gpu_analytical import AnalyticalModel, analytical_model
 from autosched.target import Target, get_target
@@ -118,6 +122,31 @@ def test_version_changes_with_strip_mining(monkeypatch: pytest.MonkeyPatch) -> N
     changed = prior_version("cpu")
     prior_version.cache_clear()
     assert changed != version
+
+
+def without_mask_widths(_stage: object) -> defaultdict[int, float]:
+    return defaultdict(lambda: 1.0)
+
+
+def doubled(counts: Any) -> Any:
+    return lambda *args: 2 * np.asarray(counts(*args))
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "name", "changed"),
+    [
+        ("cpu", stage_costs, "_mask_widths", without_mask_widths),
+        ("cpu", stage_costs, "_plain_cost", doubled(stage_costs._plain_cost)),
+        ("cuda", assemble, "float_instructions", doubled(assemble.float_instructions)),
+    ],
+)
+def test_version_changes_with_the_counts(
+    kind: str, module: Any, name: str, changed: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights learned corrections of times from the counts of their day."""
+    before = prior_version.__wrapped__(kind)
+    monkeypatch.setattr(module, name, changed)
+    assert prior_version.__wrapped__(kind) != before
 
 
 def test_load_latency_is_that_of_loops_or_registers() -> None:

@@ -19,8 +19,8 @@ class TuneSettings:
         samples: Candidates of a batch.
         searches: Searches of the first batch, as in one-shot mode; the best and a sample of the rest are measured.
         mutations: Share of mutations of the fastest schedules in a batch; 0 as in the paper.
-        weights: File of initial weights; None for the bundled weights or, without any, new ones; ``random`` for new
-            ones, which start from the analytical times.
+        weights: File of initial weights; None for the bundled weights of measured times or, without any, new ones;
+            ``random`` for new ones, which start from the analytical times.
         seed: Source of randomness.
         search: Settings of a batch's beam search, rewrites and refinements; by default those of one-shot mode.
         training: Settings of the training between batches.

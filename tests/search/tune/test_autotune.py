@@ -61,8 +61,9 @@ def test_files_of_a_run(undisturbed: Path) -> None:
         assert {r.origin for r in database.rows()} == {"roots", "beam", "greedy", "mutation"}
 
 
-def test_weights_are_trained(undisturbed: Path) -> None:
-    before = load_checkpoint(Path("model/weights/h200-simulated.safetensors").resolve(), TARGET).network
+def test_weights_are_trained(undisturbed: Path, tmp_path: Path) -> None:
+    first = tuned(tmp_path, iterations=1)
+    before = load_checkpoint(first.files.weights, TARGET).network
     after = load_checkpoint(undisturbed / "t.weights.safetensors", TARGET).network
     changed = [
         not np.array_equal(a.numpy(), b.numpy()) for a, b in zip(before.parameters(), after.parameters(), strict=True)

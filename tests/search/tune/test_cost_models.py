@@ -12,22 +12,39 @@ from autosched.model.predict import bundled_weights
 from autosched.model.predict.bundled_weights import find_weights, shipped_weights
 from autosched.search.tune.cost_models import cost_model
 from autosched.target import get_target
+from tests.model.untrained_weights import untrained_weights
 
 H200 = get_target("h200")
 
 
-def test_the_learned_model_is_used_where_there_are_weights() -> None:
-    assert find_weights(H200) == shipped_weights(H200)
+@pytest.fixture
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Weights for the H200 that come with the package."""
+    monkeypatch.setattr(bundled_weights, "WEIGHTS", tmp_path)
+    return untrained_weights(tmp_path / "h200-measured.safetensors", source="measured:NVIDIA H200")
+
+
+def test_the_learned_model_is_used_where_there_are_weights(shipped: Path) -> None:
+    assert find_weights(H200) == shipped_weights(H200) == shipped
     assert cost_model(None, H200).name.startswith("learned model")
     unknown = replace(H200, name="H2000")
     assert find_weights(unknown) is None
     assert "analytical" in cost_model(None, unknown).name
 
 
-def test_by_name_and_file() -> None:
+def test_weights_of_simulated_times_are_used_by_name_alone(shipped: Path) -> None:
+    simulated = untrained_weights(shipped.with_name("h200-simulated.safetensors"))
+    assert shipped_weights(H200) == shipped
+    shipped.unlink()
+    assert find_weights(H200) is None
+    assert "analytical" in cost_model(None, H200).name
+    assert shipped_weights(H200) == simulated
+    assert cost_model("learned", H200).name.startswith("learned model h200-simulated")
+
+
+def test_by_name_and_file(shipped: Path) -> None:
     assert "analytical" in cost_model("analytical", H200).name
-    path = shipped_weights(H200)
-    assert cost_model(path, H200).name == cost_model("learned", H200).name == cost_model(str(path), H200).name
+    assert cost_model(shipped, H200).name == cost_model("learned", H200).name == cost_model(str(shipped), H200).name
 
 
 def test_model_object_is_returned() -> None:
