@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
 from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.version_process import ROOT
 from checks import labels
 from checks.emission import Answer, answer_to
 from checks.preprocessor import Preprocessor
@@ -33,18 +36,20 @@ def answer(request: pytest.FixtureRequest) -> Answer:
     return emitted(request.param)
 
 
-def emitted(target: str, **changes: Any) -> Answer:
+def question_of(target: str) -> dict[str, Any]:
     problem = Problem.app("unsharp", small=True)
     bound = problem.bind()
     schedules = [sample_schedule(bound, get_target("h200"), np.random.default_rng(seed)) for seed in range(2)]
-    question = {
+    return {
         "problem": problem.text(),
         "target": target,
         "source": SOURCES[target],
         "schedules": [schedule_text(bound, s) for s in schedules],
-        **changes,
     }
-    return answer_to(question, checked=target == "h200")
+
+
+def emitted(target: str, **changes: Any) -> Answer:
+    return answer_to({**question_of(target), **changes}, checked=target == "h200")
 
 
 def verdict_of(before: Answer, after: Answer, source: str) -> str:
@@ -54,6 +59,15 @@ def verdict_of(before: Answer, after: Answer, source: str) -> str:
 def test_programs_of_one_version_are_equal(answer: Answer) -> None:
     assert all(isinstance(program, list) and program for program in answer["programs"])
     assert verdict_of(answer, answer, SOURCES["h200"]) == labels.EQUAL
+
+
+def test_a_process_of_a_version_answers_the_same(tmp_path: Path) -> None:
+    process = labels.EmittingVersion(ROOT, tmp_path)
+    try:
+        process.send(question_of("h200"))
+        assert process.answer() == json.loads(json.dumps(emitted("h200")))
+    finally:
+        process.close()
 
 
 def kernel(answer: Answer) -> Any:
