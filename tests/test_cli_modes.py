@@ -37,7 +37,8 @@ def test_one_shot(tmp_path: Path) -> None:
     arguments = ("schedule", "blur", *SIZES, "--samples", 3, "--out", tmp_path / "s.json")
     found = run_json(*arguments)
     assert found["origin"]["strategy"] == "one-shot"
-    assert "labels measured:NVIDIA H200" in found["origin"]["model"]
+    assert found["origin"]["model"] == "analytical model for H200"
+    assert "labels simulated:H200@" in run_json(*arguments, "--cost", "learned")["origin"]["model"]
     assert (tmp_path / "s.json").exists()
     printed = run(*arguments).stdout
     assert "one-shot of 3, default effort, predicted" in printed
