@@ -38,7 +38,7 @@ def test_demo(
     printed = capsys.readouterr().out
     assert printed.count("equal to the NumPy interpreter in every bit") == 2
     assert printed.count("0 bytes spilled") == 2
-    assert printed.count("labels measured:NVIDIA H200") == 2
+    assert printed.count("analytical model for H200") == 2
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == FILES
     assert all((out / name).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n" for name in FILES if name.endswith(".png"))
