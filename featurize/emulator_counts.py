@@ -20,8 +20,9 @@ from autosched.featurize.regions.memory_kinds import REGISTER
 from autosched.lower.builder import CheckedIndex
 from autosched.lower.emit.kernel_body import emit_kernel_body
 from autosched.lower.global_layout import global_arrays
-from autosched.lower.ir import If
+from autosched.lower.ir_queries import boundary_sites
 from autosched.lower.kernel_context import KernelContext
+from autosched.lower.pipelines import CUDA_PASSES, run_passes
 from autosched.lower.program import Program
 from autosched.runtime.backends.cpu import scalar_arguments
 from autosched.runtime.backends.emulator import _spec
@@ -177,9 +178,8 @@ def is_boundary_block(traced: TracedProgram, position: int, at: Sequence[int], t
     plan = plan_kernel(bound, kernel)
     context = KernelContext(plan, arrays, names_in(plan.bound, program))
     emit_kernel_body(context, shared_layout(plan))
-    partitioned = any(isinstance(s, If) and s.uniform for s in program.kernels[position].body)
-    # The sites of boundary code come first.
-    if partitioned and trace.requests[: len(context.builder.site_depths)].any():
+    outside = boundary_sites(run_passes(program.kernels[position], CUDA_PASSES).body)
+    if trace.requests[sorted(outside)].any():
         return True
     here = {p.name: (int(k), int(k)) for p, k in zip(plan.grid, at, strict=True)}
     return any(_varies(c, here) for c in context.builder.conditions.values())

@@ -117,7 +117,11 @@ _LISTED: list[tuple[str, str, str]] = [
     ),
     ("integer_instructions_per_block", "instructions", "Other warp instructions of the integer units."),
     ("float_instructions_per_block", "instructions", "Single-precision warp instructions; a multiply-add is one."),
-    ("border_share", "ratio", "Boundary blocks, which run code with clamps and guards, over all blocks."),
+    (
+        "border_share",
+        "ratio",
+        "Boundary blocks, or steps of a sliding window, which run code with clamps and guards, over all.",
+    ),
     ("global_loads_per_border_block", "sectors", "32-byte sectors loaded by a boundary block."),
     ("global_stores_per_border_block", "sectors", "32-byte sectors stored by a boundary block."),
     ("global_requests_per_border_block", "requests", "Warp instructions to global memory in a boundary block."),

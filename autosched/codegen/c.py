@@ -17,7 +17,7 @@ from autosched.codegen.prelude import (
     vector_math,
     workarounds,
 )
-from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.statements import Writer, condition_text, partition_note, simple_statement
 from autosched.codegen.vector_width import prefers_half_vectors
 from autosched.codegen.warp_reduce import print_lane_loop_reduce
 from autosched.lang.dtypes import DType
@@ -240,8 +240,7 @@ class _Printer:
         self.w.line("#endif")
 
     def _if(self, s: If) -> None:
-        note = "  // interior: no clamps, no guards" if s.orelse and s.uniform else ""
-        self.w.open(f"if ({condition_text(s)}) {{{note}")
+        self.w.open(f"if ({condition_text(s)}) {{{partition_note(s)}")
         self.statements(s.then)
         if s.orelse:
             self.w.between("} else {")

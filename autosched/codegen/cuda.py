@@ -10,10 +10,10 @@ from math import prod
 
 from autosched.codegen.expressions import counter_type, local_type, storage_type
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
-from autosched.codegen.statements import Writer, condition_text, simple_statement
+from autosched.codegen.statements import Writer, condition_text, partition_note, simple_statement
 from autosched.codegen.warp_reduce import WARP, print_shuffle
 from autosched.lang.dtypes import DType, int32
-from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Stmt, WarpReduce, walk
+from autosched.lower.ir import Barrier, For, If, KernelIR, LoopRole, Partitioning, Stmt, WarpReduce, walk
 from autosched.lower.ir_queries import thread_loops
 from autosched.lower.passes.coalesce_accesses import vector_bytes
 from autosched.lower.pipelines import CUDA_PASSES, run_passes
@@ -179,6 +179,7 @@ class _Printer:
         self.w = writer
         self.has_all_threads = True  # whether all threads of the block execute the current nest
         self.is_boundary = False  # whether only boundary blocks execute the current statements
+        self.is_boundary_step = False  # whether only boundary steps of a sliding window execute them
         self.is_unrolled = False  # whether these are inside an unrolled loop
 
     def statements(self, body: tuple[Stmt, ...]) -> None:
@@ -252,6 +253,8 @@ class _Printer:
             # In unrolled code, guards prevent the scheduling of loads. Boundary blocks would then determine the
             # registers of all blocks, and NVRTC would take very long.
             self.w.line("ROLLED")
+        elif self.is_boundary_step:  # for the same reasons
+            self.w.line("ROLLED")
         kind = counter_type(s.extent)
         self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         self.w.line(f"ITER({s.depth}, {s.name});")
@@ -260,12 +263,14 @@ class _Printer:
         self.w.close()
 
     def _if(self, s: If) -> None:
-        is_partitioned = bool(s.orelse) and s.uniform
-        self.w.open(f"if ({condition_text(s)}) {{" + ("  // interior: no clamps, no guards" if is_partitioned else ""))
+        is_partitioned = s.partition is not None
+        self.w.open(f"if ({condition_text(s)}) {{{partition_note(s)}")
         self.statements(s.then)
         if s.orelse:
             self.w.between("} else {")
-            outer, self.is_boundary = self.is_boundary, self.is_boundary or is_partitioned
+            outer = self.is_boundary, self.is_boundary_step
+            self.is_boundary |= is_partitioned
+            self.is_boundary_step |= s.partition is Partitioning.STEPS
             self.statements(s.orelse)
-            self.is_boundary = outer
+            self.is_boundary, self.is_boundary_step = outer
         self.w.close()

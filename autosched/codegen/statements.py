@@ -13,6 +13,7 @@ from autosched.lower.ir import (
     Let,
     LetIndex,
     LetVector,
+    Partitioning,
     Stmt,
     Store,
     StoreVector,
@@ -97,6 +98,16 @@ def stored(value: Value, dtype: DType) -> str:
 def condition_text(s: If) -> str:
     """Return the condition of an if, without outer parentheses."""
     return strip_parentheses(value_text(s.condition))
+
+
+def partition_note(s: If) -> str:
+    """Return the comment of an if that partitions blocks or steps, empty for any other."""
+    match s.partition:
+        case Partitioning.BLOCKS:
+            return "  // interior: no clamps, no guards"
+        case Partitioning.STEPS:
+            return "  // interior steps"
+    return ""
 
 
 def strip_parentheses(text: str) -> str:

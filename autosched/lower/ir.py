@@ -199,9 +199,25 @@ class For:
     dim: str = ""
 
 
+class Partitioning(Enum):
+    """Iterations that a condition partitions into interior and boundary."""
+
+    BLOCKS = "blocks"
+    STEPS = "steps"
+    """Steps of a sliding window, over all blocks along its dimension."""
+
+
 @dataclass(frozen=True, slots=True)
 class If:
-    """Conditional statements; ``uniform`` if the condition has one value in all threads of a block."""
+    """Conditional statements.
+
+    Attributes:
+        condition: The condition.
+        then: Statements where it holds.
+        orelse: Statements where it does not.
+        uniform: Whether the condition has one value in all threads of a block.
+        partition: Of a uniform condition, what it partitions into ``then``, the interior, and ``orelse``.
+    """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(values=("condition",), bodies=("then", "orelse"))
 
@@ -209,6 +225,7 @@ class If:
     then: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
     uniform: bool = False
+    partition: Partitioning | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from autosched.lower.ir import (
     CompareIndex,
     ConstValue,
     For,
+    If,
     IndexValue,
     KernelIR,
     Let,
@@ -36,6 +37,21 @@ from autosched.lower.ir import (
 def reads_in(statements: Iterable[Stmt]) -> list[BufferRead]:
     """Return the loads of statements, those of inner statements excluded."""
     return [v for s in statements for value in values_of(s) for v in walk_values(value) if isinstance(v, BufferRead)]
+
+
+def boundary_sites(body: Iterable[Stmt]) -> set[int]:
+    """Return the numbers of the accesses in the boundary code of blocks and steps."""
+    sites: set[int] = set()
+    for s in walk(tuple(body)):
+        if isinstance(s, If) and s.partition is not None:
+            sites.update(site for inner in walk(s.orelse) for site in _sites_of(inner))
+    return sites
+
+
+def _sites_of(s: Stmt) -> Iterator[int]:
+    """Yield the numbers of the accesses of a statement, those of inner statements excluded."""
+    for node in (s, *(v for value in values_of(s) for v in walk_values(value))):
+        yield from (getattr(node, name) for name in node.FIELDS.sites)
 
 
 def thread_loops(loop: For) -> list[For]:

@@ -152,7 +152,7 @@ class _Verifier:
                     self._uniform_condition(s.condition)
                     with self._narrowed(s.condition):
                         then = self._paths(s.then)
-                    branches = then + self._paths(s.orelse)
+                    branches = then + [path for path in self._paths(s.orelse) if path not in then]
                     paths = [before + after for before in paths for after in branches]
                 elif isinstance(s, For) and s.role is LoopRole.MAINLOOP:
                     steps = self._mainloop(s)

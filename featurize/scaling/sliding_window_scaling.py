@@ -42,7 +42,7 @@ class SlidingWindowScaling(FeatureScaling):
         count: Number of steps of the host.
         prologue_steps: Producers in rolling buffers, with their additional steps of the prologue.
         inside: Thread-level producers of every step of the host.
-        boundary_share: Share of the first and last blocks along the mainloop, which run code with clamps.
+        boundary_share: Share of the first and last steps along the window's dimension, which run code with clamps.
         double_buffered: Whether the rows of the next step are loaded during the present one.
         async_copies: Producers that are copied asynchronously.
     """
@@ -129,11 +129,16 @@ def sliding_window_scaling(
     clamped = any(_is_clamped(bound.funcs[f], dims) for f, dims in along.items())
     func = bound.funcs[host.stage.func]
     blocks = -(-func.extents[func.dims.index(mainloop.dim)] // (rows * mainloop.extent))
-    boundary_share = min(2 / blocks, 1.0) if clamped else 0.0
+    boundary_share = _boundary_share(blocks, mainloop.extent, plan.prologue_steps) if clamped else 0.0
     return SlidingWindowScaling(
         step_pipeline, host.id, mainloop.extent, tuple(prologue.items()), frozenset(threads), boundary_share,
         kernel.double_buffered, async_copies,
     )  # fmt: skip
+
+
+def _boundary_share(blocks: int, steps: int, prologue_steps: int) -> float:
+    """Return the share of boundary steps: at each end of the dimension, as many as fill the windows."""
+    return min(2 * max(prologue_steps, 1) / (blocks * (steps + prologue_steps)), 1.0)
 
 
 def _is_clamped(func: BoundFunc, moving: Set[str]) -> bool:

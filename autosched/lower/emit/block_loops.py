@@ -13,7 +13,7 @@ Body = Callable[[], tuple[Stmt, ...]]
 
 def block_loop(
     context: KernelContext, name: str, extent: int, note: str, body: Body, *, binds: Sequence[str] = (),
-    ordered: bool = False,
+    ordered: bool = False, others: Sequence[KernelContext] = (),
 ) -> For:  # fmt: skip
     """Return a loop around thread nests.
 
@@ -25,11 +25,15 @@ def block_loop(
         body: Emits the statements of an iteration.
         binds: Further index variables that the body binds.
         ordered: Whether iterations read global memory that earlier ones write.
+        others: Contexts in which alternatives of some statements are emitted.
     """
     depth = context.builder.scope.depth
-    context.builder.push((name, *binds), fence=True, serial=True)
+    builders = [c.builder for c in (context, *others)]
+    for builder in builders:
+        builder.push((name, *binds), fence=True, serial=True)
     statements = body()
-    assert not context.builder.pop(), "nothing is hoisted out of a thread nest"
+    for builder in builders:
+        assert not builder.pop(), "nothing is hoisted out of a thread nest"
     return For(name, extent, LoopRole.MAINLOOP, statements, depth=depth, comment=note, ordered=ordered)
 
 

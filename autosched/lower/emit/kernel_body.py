@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from autosched.lower.emit.mainloop import emit_mainloop, first_register_blocked
 from autosched.lower.emit.row_scans import emit_scan
-from autosched.lower.emit.sliding_window import emit_sliding_window
+from autosched.lower.emit.sliding_window import InteriorSteps, emit_sliding_window
 from autosched.lower.emit.thread_nest import emit_thread_nest
 from autosched.lower.ir import Alloc, Barrier, Stmt
 from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
 
 
-def emit_kernel_body(context: KernelContext, layout: SharedLayout) -> tuple[Stmt, ...]:
-    """Return the steps of a plan in order, with the barriers of its shared memory."""
-    plan, builder, mode = context.plan, context.builder, EmitMode()
-    builder.push([p.name for p in (*plan.grid, *plan.launches)])
+def emit_kernel_body(
+    context: KernelContext, layout: SharedLayout, interior: InteriorSteps | None = None
+) -> tuple[Stmt, ...]:
+    """Return the steps of a plan in order, with the barriers of its shared memory.
+
+    Args:
+        context: Context of the kernel body.
+        layout: Shared memory, and the barriers before the plan's steps.
+        interior: Code of the interior steps of a sliding window, if that differs.
+    """
+    plan, mode = context.plan, EmitMode()
+    contexts = [context] if interior is None else [context, *interior.contexts]
+    builders = [c.builder for c in contexts]
+    for builder in builders:
+        builder.push([p.name for p in (*plan.grid, *plan.launches)])
     private = [a for a in plan.allocations.values() if a.threads is not None]
     statements: list[Stmt] = [
         Alloc(context.local_buffer(a.func.name, k)) for a in private for k in range(len(a.func.dtypes))
@@ -28,7 +39,10 @@ def emit_kernel_body(context: KernelContext, layout: SharedLayout) -> tuple[Stmt
             statements.append(Barrier())
         statements += emit_thread_nest(context, mode, group)
     if plan.mainloop_nest is not None:
-        emit_steps = emit_sliding_window if plan.kernel.is_sliding_window else emit_mainloop
-        statements += emit_steps(context, mode, layout)
-    builder.pop()
+        if plan.kernel.is_sliding_window:
+            statements += emit_sliding_window(context, mode, layout, interior)
+        else:
+            statements += emit_mainloop(context, mode, layout)
+    for builder in builders:
+        builder.pop()
     return tuple(statements)

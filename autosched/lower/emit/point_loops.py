@@ -86,8 +86,8 @@ def _tests(context: KernelContext, mode: EmitMode, n: Nest, *, limited: bool) ->
             tests.append(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
         for limit in upper_bounds(context, n, dim) if limited else ():
             tests.append(CompareIndex("le", i, limit, bool_))
-        if dim in n.lower_bound and _may_precede_lower_bound(context, mode, n, dim):
-            tests.append(CompareIndex("ge", i, n.lower_bound[dim], bool_))
+        for limit in _lower_bounds(context, mode, n, dim):
+            tests.append(CompareIndex("ge", i, limit, bool_))
     return tests
 
 
@@ -124,13 +124,15 @@ def upper_bounds(context: KernelContext, n: Nest, dim: str) -> list[ix.Index]:
     return bounds
 
 
-def _may_precede_lower_bound(context: KernelContext, mode: EmitMode, n: Nest, dim: str) -> bool:
-    """Whether some points of a nest may precede the first that a sliding window needs."""
-    slack = ix.substitute(ix.sub(n.low[dim], n.lower_bound[dim]), mode.ranges)
-    if ix.interval(slack)[0] >= 0:
-        return False
-    _require_nonnegative(context, slack)
-    return True
+def _lower_bounds(context: KernelContext, mode: EmitMode, n: Nest, dim: str) -> list[ix.Index]:
+    """Return the indices of which some points of a nest may precede the greatest, the first that a window needs."""
+    bounds = []
+    for bound in _max_operands(n.lower_bound[dim]) if dim in n.lower_bound else ():
+        slack = ix.substitute(ix.sub(n.low[dim], bound), mode.ranges)
+        if ix.interval(slack)[0] < 0:
+            _require_nonnegative(context, slack)
+            bounds.append(bound)
+    return bounds
 
 
 def _require_nonnegative(context: KernelContext, index: ix.Index) -> None:
@@ -146,6 +148,12 @@ def min_operands(bound: ix.Index) -> list[ix.Index]:
             operands = [operand for a in t.args for operand in min_operands(ix.add(rest, a))]
             return list({ix.key(o): o for o in operands}.values())
     return [bound]
+
+
+def _max_operands(bound: ix.Index) -> list[ix.Index]:
+    """Return the indices whose maximum is ``bound``: a point is at least ``bound`` when it is at least each of them."""
+    operands = ix.arms(bound, "max")
+    return [bound] if operands is None else [o for a in operands for o in _max_operands(a)]
 
 
 def _point_loops(n: Nest) -> list[NestLoop]:

@@ -29,6 +29,7 @@ from autosched.lower.ir import (
     LetIndex,
     LetVector,
     LoopRole,
+    Partitioning,
     Stmt,
     Store,
     StoreVector,
@@ -89,12 +90,25 @@ class _Coalescer:
             match s:
                 case For(role=LoopRole.UNROLLED) | For(few_points=True):
                     rewritten += self._unrolled(s)
-                case If(uniform=True):  # its second branch is boundary code
-                    rewritten.append(replace(s, then=self.statements(s.then)))
+                case If(uniform=True):
+                    rewritten.append(replace(s, then=self.statements(s.then), orelse=self._boundary(s.orelse)))
                 case _:
                     self._define((s,))
                     rewritten.append(map_parts(s, bodies=self.statements))
         return self._coalesced(rewritten)
+
+    def _boundary(self, body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+        """Return boundary code with coalesced accesses in its interior steps alone."""
+        rewritten: list[Stmt] = []
+        for s in body:
+            match s:
+                case If(partition=Partitioning.STEPS):
+                    rewritten.append(replace(s, then=self.statements(s.then)))
+                case For(role=LoopRole.MAINLOOP) | If(uniform=True):
+                    rewritten.append(map_parts(s, bodies=self._boundary))
+                case _:
+                    rewritten.append(s)
+        return tuple(rewritten)
 
     def _define(self, body: Iterable[Stmt]) -> None:
         self.definitions.update((s.name, s.index) for s in body if isinstance(s, LetIndex))

@@ -30,6 +30,7 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
+    Partitioning,
     Stmt,
     Store,
     StoreVector,
@@ -95,6 +96,7 @@ class Body:
     written: float = 0.0
     _counted: dict[Any, tuple[NDArray[np.float64], Context]] = field(default_factory=dict)
     _serial: set[str] = field(default_factory=set)
+    _mainloop: For | None = None
 
     def count(self, body: Sequence[Stmt]) -> None:
         """Interpret the statements of the body."""
@@ -217,6 +219,8 @@ class Body:
         self._indexing.enter(s.name, inside.frame, s.role)
         if s.role in LONG_LOOPS:
             self._charge("integer", LOOP_INSTRUCTIONS, inside)
+        if s.role is LoopRole.MAINLOOP:
+            self._mainloop = s
         self._statements(s.body, inside)
 
     def _stretch(self, s: For, c: Context) -> int:
@@ -231,12 +235,25 @@ class Body:
         self._arithmetic(s.condition, c)
         self._charge("integer", 1.0, c)
         held = np.asarray(self._eval.value(s.condition), bool)
+        if s.partition is Partitioning.STEPS:
+            self._partitioned_steps(s, held, c)
+            return
         if s.uniform:
             self._statements(s.then, c.in_some_steps(held, share_of_steps(s)))
             return
         for way, body in ((held, s.then), (~held, s.orelse)):
             if body:
                 self._statements(body, c.guarded(c.active & way))
+
+    def _partitioned_steps(self, s: If, held: NDArray[np.bool_], c: Context) -> None:
+        """Count both codes of a step, each in the share of each block's steps that execute it."""
+        assert self._mainloop is not None
+        steps = self._mainloop
+        holds = np.asarray(self._eval.value_over_loop(s.condition, steps.name, steps.extent), bool)
+        share = np.broadcast_to(holds, (steps.extent, len(self.rows), 1)).mean(axis=(0, 2))
+        for executed, part, body in ((held, share, s.then), (~held, 1 - share, s.orelse)):
+            if part.any():
+                self._statements(body, c.in_steps_of_blocks(executed, part))
 
     def _arithmetic(self, v: Value, c: Context, *, low: bool = False) -> None:
         """Count the operations of a value; both arms of a selection are computed."""

@@ -74,10 +74,12 @@ class _Phases:
                 self._end(times)
                 self.visit(s.body, times * s.extent)
                 self._end(times * s.extent)
-            elif isinstance(s, If) and s.uniform:  # taken from some step on
+            elif isinstance(s, If) and s.uniform:  # taken in a range of the steps
+                share = share_of_steps(s)
                 self._end(times)
-                self.visit(s.then, times * share_of_steps(s))
-                self._end(times * share_of_steps(s))
+                for part, code in ((share, s.then), (1 - share, s.orelse)):
+                    self.visit(code, times * part)
+                    self._end(times * part)
             else:
                 self.walker.statements((s,), _START)
 

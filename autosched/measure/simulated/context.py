@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,22 @@ class Context:
         active = self.active & executed if among else self.active
         scale = self.scale * share / (among or 1.0)
         return self._with(active, self.iterations, scale, self.copies, self.loops, self.frame)
+
+    def in_steps_of_blocks(self, executed: NDArray[np.bool_], shares: NDArray[np.float64]) -> Context:
+        """Return the context inside a block-uniform branch that blocks take in different shares of a loop's iterations.
+
+        Args:
+            executed: Executed iterations that take it, ``[loops, innermost first..., rows, 1]``. Where a row has none,
+                all its executed iterations stand for those that do.
+            shares: Share of all iterations that take it, for each row.
+        """
+        taken = np.broadcast_to(executed, (*self.iterations, len(self.rows), 1))
+        among = taken.mean(axis=(*range(len(self.iterations)), -1))
+        stands_for = np.where(among > 0, shares / np.where(among > 0, among, 1), shares)
+        active = self.active & (taken | (among == 0)[:, None]) & (shares > 0)[:, None]
+        rows = replace(self.rows, weight=self.rows.weight * stands_for)
+        inside = replace(self, rows=rows)
+        return inside._with(active, self.iterations, self.scale, self.copies, self.loops, self.frame)
 
     def nest(self, active: NDArray[np.bool_]) -> Context:
         """Return the context inside a nest of threads."""

@@ -19,10 +19,10 @@ from autosched.measure.simulated.sampling import (
     MIDDLE,
     Limits,
     Rows,
+    block_box,
+    block_branch,
     chosen_rows,
-    interior,
     representative_rows,
-    uniform_branch,
 )
 from autosched.measure.simulated.work import BufferWork, KernelWork, Phase, mean_phases
 
@@ -56,7 +56,7 @@ def count_sites(
     kernel = as_printed(kernel)
     rows = chosen_rows(kernel, blocks)
     table = np.zeros((len(kernel.site_depths), len(SITE_COUNTS)))
-    for part, body in _bodies(kernel, rows):
+    for part, body in block_bodies(kernel, rows):
         counted = Body(kernel, part, Limits(None, None), scalars or {})
         counted.count(body)
         for site, counts in counted.sites.items():
@@ -81,7 +81,7 @@ def count_kernel(
     load_sectors: dict[str, float] = {}
     executed = written = 0.0
     everything = float(rows.weight.sum())
-    for part, statements in _bodies(kernel, rows):
+    for part, statements in block_bodies(kernel, rows):
         body = Body(kernel, part, limits, scalars or {})
         body.count(statements)
         share = float(part.weight.sum()) / everything
@@ -101,17 +101,17 @@ def count_kernel(
     )  # fmt: skip
 
 
-def _bodies(kernel: KernelIR, rows: Rows) -> list[tuple[Rows, tuple[Stmt, ...]]]:
-    """Return the bodies of a kernel with their rows."""
-    split = uniform_branch(kernel)
-    if split is None:
-        return [(rows, kernel.body)]
-    inside = np.ones(len(rows), bool)
-    for (name, _), (lo, hi) in zip(kernel.grid_loops, interior(kernel), strict=True):
-        at = rows.position[name][:, 0]
-        inside &= (lo <= at) & (at <= hi)
-    parts = [(rows.where(inside), split.then), (rows.where(~inside), split.orelse)]
-    return [(part, body) for part, body in parts if len(part)]
+def block_bodies(kernel: KernelIR, rows: Rows) -> list[tuple[Rows, tuple[Stmt, ...]]]:
+    """Return the bodies of a kernel, each with the rows whose blocks execute it."""
+    body, parts = kernel.body, []
+    while (split := block_branch(body)) is not None:
+        inside = np.ones(len(rows), bool)
+        for (name, _), (lo, hi) in zip(kernel.grid_loops, block_box(kernel, split), strict=True):
+            at = rows.position[name][:, 0]
+            inside &= (lo <= at) & (at <= hi)
+        parts.append((rows.where(inside), split.then))
+        rows, body = rows.where(~inside), split.orelse
+    return [(part, code) for part, code in (*parts, (rows, body)) if len(part)]
 
 
 def _buffers(

@@ -57,6 +57,20 @@ class Evaluator:
             self._cache.clear()
         self._loops[name] = at
 
+    def value_over_loop(self, v: Value, name: str, extent: int) -> Any:
+        """Return a value in all iterations of the only enclosing loop, ``[extent, ...]``.
+
+        Args:
+            v: The value.
+            name: The loop.
+            extent: Number of its iterations.
+        """
+        executed = self._loops[name]
+        self.bind_loop(name, np.arange(extent)[:, None, None])
+        value = self.value(v)
+        self.bind_loop(name, executed)
+        return value
+
     def bind_index(self, name: str, index: ix.Index) -> None:
         """Bind the name of an integer, and drop cached results of an earlier one."""
         if name in self._indices or self._loops.pop(name, None) is not None:

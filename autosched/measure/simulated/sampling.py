@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosched.analysis.indices import index as ix
-from autosched.lower.ir import CompareIndex, If, KernelIR, walk_values
+from autosched.analysis.indices.terms import UNBOUNDED
+from autosched.lower.ir import CompareIndex, If, KernelIR, Partitioning, Stmt, walk_values
+from autosched.lower.ir_queries import conjuncts
 
 WARP = 32
 MIDDLE = 0
@@ -69,29 +71,46 @@ class Rows:
 
 def interior(kernel: KernelIR) -> Box:
     """Return the first and last interior block in each loop; all blocks of a kernel with one body."""
-    box = {name: (0, n - 1) for name, n in kernel.grid_loops}
     split = uniform_branch(kernel)
-    if split is not None:
-        for test in walk_values(split.condition):
-            if isinstance(test, CompareIndex):
-                (name,) = ix.loop_vars(test.a)
-                lo, hi = box[name]
-                box[name] = (int(test.b), hi) if test.op == "ge" else (lo, int(test.b))  # type: ignore[arg-type]
-    return tuple(box.values())
+    return tuple((0, n - 1) for _, n in kernel.grid_loops) if split is None else block_box(kernel, split)
 
 
 def uniform_branch(kernel: KernelIR) -> If | None:
-    """Return the branch between interior and boundary, if a kernel has one."""
-    first = kernel.body[0] if kernel.body else None
-    return first if isinstance(first, If) and first.uniform else None
+    """Return the branch between interior and boundary blocks, if a kernel has one."""
+    return block_branch(kernel.body)
+
+
+def block_branch(body: Sequence[Stmt]) -> If | None:
+    """Return the branch between blocks that a body is, or None."""
+    first = body[0] if body else None
+    return first if isinstance(first, If) and first.partition is Partitioning.BLOCKS else None
+
+
+def block_box(kernel: KernelIR, branch: If) -> Box:
+    """Return the first and last block in each loop that take a branch."""
+    box = {name: (0, n - 1) for name, n in kernel.grid_loops}
+    for test in walk_values(branch.condition):
+        if isinstance(test, CompareIndex):
+            (name,) = ix.loop_vars(test.a)
+            lo, hi = box[name]
+            box[name] = (int(test.b), hi) if test.op == "ge" else (lo, int(test.b))  # type: ignore[arg-type]
+    return tuple(box.values())
 
 
 def share_of_steps(branch: If) -> float:
-    """Return the share of a block's steps, from 0 to 1, that take a branch which is taken from some step on."""
-    match branch.condition:
-        case CompareIndex(op="ge", a=ix.Affine(terms=((ix.LoopVar(lo=lo, hi=hi), 1),), const=0), b=int(first)):
-            return (hi - first + 1) / (hi - lo + 1)
-    raise ValueError(f"a block does not take the branch on {branch.condition} from some step on")
+    """Return the share of steps, from 0 to 1, that take a branch on the range of one variable."""
+    variables = {}
+    first, last = -UNBOUNDED, UNBOUNDED
+    for test in conjuncts(branch.condition):
+        match test:
+            case CompareIndex(op="ge", a=ix.Affine(terms=((ix.LoopVar() as v, 1),), const=0), b=int(limit)):
+                variables[v.name], first = v, max(first, limit)
+            case CompareIndex(op="le", a=ix.Affine(terms=((ix.LoopVar() as v, 1),), const=0), b=int(limit)):
+                variables[v.name], last = v, min(last, limit)
+            case _:
+                raise ValueError(f"a block does not take the branch on {branch.condition} in a range of its steps")
+    (steps,) = variables.values()
+    return (min(last, steps.hi) - max(first, steps.lo) + 1) / (steps.hi - steps.lo + 1)
 
 
 def chosen_rows(kernel: KernelIR, blocks: Sequence[Sequence[int]]) -> Rows:

@@ -17,10 +17,11 @@ EQUAL_TO: Mapping[str, frozenset[str]] = {
     "95f5009c": frozenset({"4ff5d312", "d089dd90", "e1d5d778"}),
     "f33b26ad": frozenset({"5dd3ed2f"}),
     "eb815cb3": frozenset({"5dd3ed2f", "f33b26ad"}),
+    "7536d840": frozenset({"f392c3fd"}),
 }
 """Earlier versions with equal times, by the later version, for all kernels that both support: 4ff5d312 added async
 copies, e1d5d778 atomic operations, 95f5009c shuffles and sliding windows; f33b26ad and eb815cb3 have other names
-alone."""
+alone; 7536d840 added interior and boundary steps."""
 
 
 def simulated_source(target: Target) -> str:
