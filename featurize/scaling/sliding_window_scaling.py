@@ -25,6 +25,8 @@ from autosched.schedule.types import ComputeAt, FusedProducer, Kernel, Level, Lo
 
 Floats = NDArray[np.float64]
 
+LEAST_BLOCKS = 3
+"""Blocks along the window's dimension with which rows of the middle block are not beyond an end in any step."""
 STORED_IN_EVERY_STEP = (
     "num_global_mem_stores_per_block", "global_stores_per_border_block", "global_bytes_written_by_kernel",
     "global_requests_per_block", "global_requests_per_border_block",
@@ -123,12 +125,15 @@ def sliding_window_scaling(
     rows = host.mainloops[0].stride
     window_steps = max(-(-_window_rows(plan, f) // rows) for f in windows)
     prologue = {n.stage.func: -n.first_step for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
-    step_pipeline = restrict_to_rows(bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, window_steps)
     async_copies = frozenset(m.func for m in kernel.fused if m.asynchronous)
     along: dict[str, Set[str]] = {host.stage.func: {mainloop.dim}, **restricted}
     clamped = any(_is_clamped(bound.funcs[f], dims) for f, dims in along.items())
     func = bound.funcs[host.stage.func]
     blocks = -(-func.extents[func.dims.index(mainloop.dim)] // (rows * mainloop.extent))
+    first = mainloop.extent // 2 if blocks < LEAST_BLOCKS else 0
+    step_pipeline = restrict_to_rows(
+        bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, window_steps, first
+    )  # fmt: skip
     boundary_share = _boundary_share(blocks, mainloop.extent, plan.prologue_steps) if clamped else 0.0
     return SlidingWindowScaling(
         step_pipeline, host.id, mainloop.extent, tuple(prologue.items()), frozenset(threads), boundary_share,

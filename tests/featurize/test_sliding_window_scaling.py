@@ -19,6 +19,7 @@ from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import ComputeAt, Kernel, Level
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
+from tests.lower.sweeps import sweeps
 from tests.schedule.building import kernel, member, root, schedule, stage, thread
 
 H200 = get_target("h200")
@@ -117,3 +118,17 @@ def test_barriers_match_the_windows() -> None:
         for k in (found, without)
     ]
     assert barriers[0] == barriers[1]
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4])
+def test_steps_of_serial_streaming_are_those_of_the_middle(blocks: int) -> None:
+    """In blocks of many steps, the rows of the first step lack those beyond the end; other steps do not."""
+    bound = sweeps("clamped", (64, 32, 48), 2)
+    at, dims = ComputeAt(Level.MAINLOOP, stage("output"), 4), ("z", "y", "x")
+    steps = 16 // blocks
+    loops = f"bz={blocks} by=4 bx=3 sz={steps} tx=8 ty=4 sz=4 sy=2 sx=2"
+    inlined = [f for f in bound.funcs if f not in ("output", "sweep_1")]
+    one = kernel(bound, [root("output", loops)], [member(at, dims, sweep_1="tx=9 ty=5 sz=4 sy=2 sx=2")], inlined)
+    assert not kernel_violations(bound, one, H200)
+    features = evaluated(Featurizer(bound, H200), one).batch_evaluation.features[0]
+    assert features[:, INDEX["shared_bytes_at_task"]].max() == 4 * 10 * 18 * 8  # the rows of a step, and the halo

@@ -194,9 +194,9 @@ def test_search_uses_sliding_windows_where_predicted_faster() -> None:
     assert not PAPER.sliding_windows
 
 
-def test_step_counts_leave_interior_blocks() -> None:
-    assert step_counts_of(512, 1) == [8, 16, 32, 64] and step_counts_of(512, 8) == [8]
-    assert step_counts_of(64, 4) == [2] and step_counts_of(15, 1) == []
+def test_step_counts_include_serial_streaming() -> None:
+    assert step_counts_of(512, 1) == [8, 16, 32, 64, 128, 512] and step_counts_of(512, 8) == [8, 16, 32, 64]
+    assert step_counts_of(64, 4) == [2, 8, 16] and step_counts_of(15, 1) == [8, 15] and step_counts_of(1, 1) == []
 
 
 def test_func_read_by_two_kernels_through_an_inlined_func_stays_at_root() -> None:

@@ -62,7 +62,8 @@ def _in_step(loop: LoopDim, count: int, last: bool) -> LoopDim:
 
 
 def restrict_to_rows(
-    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int = 1
+    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int = 1,
+    first: int = 0,
 ) -> BoundPipeline:  # fmt: skip
     """Return the pipeline in which a Func has the rows of one step, and its producers the rows that are new in it.
 
@@ -73,12 +74,13 @@ def restrict_to_rows(
         steps: Iterations of the mainloop of a block.
         moving: Funcs with a rolling buffer, and those between them and ``func``, with the dimensions that move.
         buffers: Rows of a rolling buffer beyond those of a step.
+        first: The step whose rows remain, where a block has many of all steps; in the middle, no row is beyond an end.
 
     Returns:
         The same object for the same step.
     """
     ordered = tuple(sorted((name, tuple(sorted(dims))) for name, dims in moving.items()))
-    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, buffers))
+    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, buffers, first))
 
 
 @build.register
@@ -87,7 +89,8 @@ def _build_sliding_window_step(step: SlidingWindowStep, bound: BoundPipeline) ->
     k = owner.dims.index(step.dim)
     low, high = owner.region[k]
     rows = -(-(high - low + 1) // step.steps)
-    region = (*owner.region[:k], (low, low + rows - 1), *owner.region[k + 1 :])
+    low += rows * step.first
+    region = (*owner.region[:k], (low, min(low + rows - 1, high)), *owner.region[k + 1 :])
     along = {name: bound.funcs[name].dims.index(dims[0]) for name, dims in step.moving if len(dims) == 1}
     readers = {name: _narrowed(bound.funcs[name], along) for name in (step.func, *dict(step.moving))}
     funcs = {**bound.funcs, **readers, step.func: replace(readers[step.func], region=region)}

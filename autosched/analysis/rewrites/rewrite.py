@@ -68,6 +68,7 @@ class SlidingWindowStep:
         steps: Iterations of the mainloop of a block.
         moving: Funcs with a rolling buffer, and those between them and ``func``, each with the dimensions that move.
         buffers: Rows of a rolling buffer beyond those of a step.
+        first: The iteration whose rows remain.
     """
 
     func: str
@@ -75,6 +76,7 @@ class SlidingWindowStep:
     steps: int
     moving: tuple[tuple[str, tuple[str, ...]], ...]
     buffers: int = 1
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)

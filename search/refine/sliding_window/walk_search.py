@@ -43,9 +43,9 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.target import Target
 
 STEPS = (8, 16, 32, 64, 128)
-"""Steps of a block to try."""
-LEAST_BLOCKS = 8
-"""Least number of blocks along the sliding dimension: the first and the last are boundary blocks in all their steps."""
+"""Steps of a block to try (concurrent streaming), beside all steps of the dimension in one block (serial streaming)."""
+FEW_BLOCKS = 8
+"""Blocks along a dimension with too few points for so many blocks of the least number of steps."""
 USUAL_STEPS = 32
 """Steps of a block for which tilings are compared, if possible."""
 MOST_REFINED_TILINGS = 2
@@ -200,14 +200,14 @@ def step_counts(bound: BoundPipeline, site: SlidingWindowSite, direction: WalkDi
 
 
 def step_counts_of(extent: int, rows: int) -> list[int]:
-    """Return the step counts of a block to try, with which at least `LEAST_BLOCKS` blocks remain.
+    """Return the step counts of a block to try; with the last, one block has all steps of the dimension.
 
     Args:
         extent: Points of the sliding dimension.
         rows: Points of a step.
     """
-    most = extent // (LEAST_BLOCKS * rows)
-    return sorted({*(n for n in STEPS if n <= most), *([most] if 1 < most < min(STEPS) else [])})
+    every, few = -(-extent // rows), extent // (FEW_BLOCKS * rows)
+    return sorted({*(n for n in STEPS if n < every), *(n for n in (few,) if n < min(STEPS)), every} - {0, 1})
 
 
 def sliding_window_kernel(
