@@ -152,6 +152,9 @@ class BoundFunc:
 
     ``fixed`` has the range that is always computed in dimensions that an update indexes by more than their Var; None
     elsewhere. ``within`` has the range that a boundary condition reads of its source; None for unbounded dimensions.
+    In one step of sliding windows (`autosched.analysis.rewrites.mainloop_step`), ``slides`` is the dimension along
+    which its rows move, empty for none, and ``kept_steps`` the number of steps whose rows it keeps; 0 in all other
+    pipelines.
     """
 
     name: str
@@ -165,6 +168,8 @@ class BoundFunc:
     consumers: tuple[str, ...]
     boundary: str | None = None
     within: tuple[tuple[int, int] | None, ...] = ()
+    slides: str = ""
+    kept_steps: int = 0
 
     @property
     def ndim(self) -> int:

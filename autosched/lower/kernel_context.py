@@ -129,7 +129,7 @@ class KernelContext:
         if buffer is None:
             a = self.plan.allocations[name]
             # With double buffering, a rolling buffer is one allocation: some rows are written, others are read.
-            rolling = a.rolling is not None and self.plan.kernel.double_buffered
+            rolling = a.rolling is not None and name in self.plan.kernel.prefetched
             buffer = self._local_buffers[name, component] = Buffer(
                 name=component_label(self.names, name, len(a.func.dtypes), component),
                 dtype=a.func.dtypes[component],

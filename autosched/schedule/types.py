@@ -286,17 +286,24 @@ class Kernel:
 
     @property
     def double_buffered(self) -> bool:
-        """Whether the MAINLOOP producers are double-buffered."""
+        """Whether MAINLOOP producers are double-buffered: all of a mainloop, or some sliding windows."""
         return any(m.buffers > 1 for m in self.fused)
 
+    @property
+    def prefetched(self) -> frozenset[str]:
+        """Names of the double-buffered producers."""
+        return frozenset(m.func for m in self.fused if m.buffers > 1)
+
     def with_double_buffering(self) -> Kernel:
-        """Return the kernel with two buffers for each MAINLOOP producer."""
-        fused = (replace(m, buffers=2) if m.at.level is Level.MAINLOOP else m for m in self.fused)
+        """Return the kernel with two buffers for each MAINLOOP producer; of sliding windows, for cache reads if any."""
+        inside = [m for m in self.fused if m.at.level is Level.MAINLOOP]
+        copies = [m for m in inside if cached_source(m.func) is not None] if self.is_sliding_window else []
+        fused = (replace(m, buffers=2 if m in (copies or inside) else 1) for m in self.fused)
         return replace(self, fused=tuple(fused))
 
     def with_async_copies(self) -> Kernel:
-        """Return the kernel with two buffers for each MAINLOOP producer, filled by async copies."""
-        fused = (replace(m, asynchronous=m.at.level is Level.MAINLOOP) for m in self.with_double_buffering().fused)
+        """Return the kernel with double buffering, filled by async copies."""
+        fused = (replace(m, asynchronous=m.buffers > 1) for m in self.with_double_buffering().fused)
         return replace(self, fused=tuple(fused))
 
     def member(self, func: str) -> FusedProducer | None:

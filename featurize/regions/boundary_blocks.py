@@ -21,12 +21,14 @@ from autosched.featurize.tables.descriptor_tables import THREAD
 def border_share(geometry: Geometry, accesses: BatchAccesses) -> Floats:
     """Return the share of the blocks that run boundary code, ``float64[M]``.
 
+    Along the dimension of a sliding window, steps run it, not blocks.
+
     Args:
         geometry: The nests.
         accesses: Their accesses.
     """
     nests, batch = geometry.nests, accesses.batch
-    moved = (nests.kinds["looped"] > 0) & (nests.onward > 0)
+    moved = (nests.kinds["looped"] > 0) & (nests.onward > 0) & (nests.kinds["slides"] == 0)
     blocks = np.where(moved, -(-_extents(nests) // np.maximum(nests.onward, 1)), 1)
     at_ends = np.where(_clamped_dims(accesses), 2, _cut_off(nests))
     inside = np.where(moved, np.maximum(1 - at_ends / np.maximum(blocks, 1), 0), 1.0)

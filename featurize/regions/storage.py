@@ -83,8 +83,14 @@ def shared_strides(kinds: TableRows, extents: Ints, across: Bools, streamed: boo
     return strides, total
 
 
-def shared_bytes(batch: Batch, elements: Ints) -> Ints:
-    """Return the shared memory of a block, ``int64[M]``, from the elements of each nest's buffer."""
+def shared_bytes(batch: Batch, elements: Ints, is_window: Bools) -> Ints:
+    """Return the shared memory of a block, ``int64[M]``.
+
+    Args:
+        batch: The nests.
+        elements: ``int64[R]``, elements of each nest's buffer.
+        is_window: ``bool[R]``, whether the buffer is in use in all steps, as those of sliding windows.
+    """
     items = RaggedRows.of([len(p.buffers) for p in batch.plans], batch.sketch)
     if not len(items.flat):
         return np.zeros(batch.count, np.int64)
@@ -97,7 +103,8 @@ def shared_bytes(batch: Batch, elements: Ints) -> Ints:
     last -= 1  # lifetimes of padding overlap none
     at = items.candidate, column
     sizes[at] = np.maximum(elements[row], 1) * table[:, 1]
-    first[at], last[at] = table[:, 2], table[:, 3]
+    first[at] = np.where(is_window[row], 0, table[:, 2])
+    last[at] = np.where(is_window[row], BEYOND, table[:, 3])
     return batched_first_fit(sizes, first, last, SHARED_ALIGN)
 
 

@@ -45,7 +45,7 @@ class SlidingWindowScaling(FeatureScaling):
         prologue_steps: Producers in rolling buffers, with their additional steps of the prologue.
         inside: Thread-level producers of every step of the host.
         boundary_share: Share of the first and last steps along the window's dimension, which run code with clamps.
-        double_buffered: Whether the rows of the next step are loaded during the present one.
+        prefetched: Producers whose rows of the next step are computed during the present one.
         async_copies: Producers that are copied asynchronously.
     """
 
@@ -55,15 +55,24 @@ class SlidingWindowScaling(FeatureScaling):
     prologue_steps: tuple[tuple[str, int], ...]
     inside: frozenset[str] = frozenset()
     boundary_share: float = 0.0
-    double_buffered: bool = False
+    prefetched: frozenset[str] = frozenset()
     async_copies: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
         """Key that differs between kernels with the same step; stored, so that its wording is fixed."""
         rows = self.bound.funcs[self.host.func].extents
-        text = f"{self.count} steps of {rows} by {self.host} in {self.bound.buffers} after {self.prologue_steps}"
-        return f"{text} {'ahead' if self.double_buffered else ''} past {sorted(self.async_copies)}"
+        kept_steps = [self.bound.funcs[name].kept_steps for name, _ in self.prologue_steps]
+        kept = kept_steps if len(set(kept_steps)) > 1 else kept_steps[0]
+        text = f"{self.count} steps of {rows} by {self.host} in {kept} after {self.prologue_steps}"
+        ahead = (
+            "" if not self.prefetched else "ahead" if self.prefetched >= self._windows else f"{sorted(self.prefetched)}"
+        )
+        return f"{text} {ahead} past {sorted(self.async_copies)}"
+
+    @property
+    def _windows(self) -> set[str]:
+        return {name for name, _ in self.prologue_steps}
 
     def scaled(self, features: Floats, rows: Sequence[StageId]) -> Floats:
         """Return the features of the kernel; every step stores its rows. See `FeatureScaling.scaled`."""
@@ -86,7 +95,7 @@ class SlidingWindowScaling(FeatureScaling):
                 )
         border = INDEX["border_share"]
         scaled[..., border] = 1 - (1 - scaled[..., border]) * (1 - self.boundary_share)
-        barriers = 1 if self.double_buffered else max(len(prologue), 2)
+        barriers = 1 + len(self._windows - self.prefetched) if self.prefetched else max(len(prologue), 2)
         scaled[..., 0, INDEX["steps_per_block"]] += self.count * barriers - len(prologue)
         return scaled
 
@@ -123,7 +132,7 @@ def sliding_window_scaling(
     moving = dims_moving_with(bound, host.stage, mainloop.dim, inside)
     restricted = {f: dims for f, dims in moving.items() if f in inside - threads}
     rows = host.mainloops[0].stride
-    window_steps = max(-(-_window_rows(plan, f) // rows) for f in windows)
+    kept_steps = {f: -(-_window_rows(plan, f) // rows) for f in windows}
     prologue = {n.stage.func: -n.first_step for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
     async_copies = frozenset(m.func for m in kernel.fused if m.asynchronous)
     along: dict[str, Set[str]] = {host.stage.func: {mainloop.dim}, **restricted}
@@ -132,12 +141,12 @@ def sliding_window_scaling(
     blocks = -(-func.extents[func.dims.index(mainloop.dim)] // (rows * mainloop.extent))
     first = mainloop.extent // 2 if blocks < LEAST_BLOCKS else 0
     step_pipeline = restrict_to_rows(
-        bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, window_steps, first
+        bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, kept_steps, first
     )  # fmt: skip
     boundary_share = _boundary_share(blocks, mainloop.extent, plan.prologue_steps) if clamped else 0.0
     return SlidingWindowScaling(
         step_pipeline, host.id, mainloop.extent, tuple(prologue.items()), frozenset(threads), boundary_share,
-        kernel.double_buffered, async_copies,
+        kernel.prefetched, async_copies,
     )  # fmt: skip
 
 

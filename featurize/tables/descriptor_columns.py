@@ -61,6 +61,8 @@ _NESTS: Sequence[tuple[str, str, str]] = (
     ("private", "", "Whether each thread keeps the Func's elements that it computes in registers."),
     ("indexes_registers", "", "Whether the nest accesses private producers, so that its loops are unrolled."),
     ("over_terms", "D", "Whether the dimension is over terms of a reduction, not points of the Func."),
+    ("slides", "D", "Whether the dimension is that along which a sliding window moves the step's rows."),
+    ("kept_steps", "", "Steps whose rows the Func's buffer keeps, in one step of sliding windows; 0 elsewhere."),
     ("lanes", "D", "Whether the dimension is over the lanes of a warp reduction."),
     ("shuffles", "", "Shuffles of one point's warp reduction."),
     ("combine_operations", "U", "Operations of one point's warp reduction by unit."),

@@ -147,6 +147,8 @@ class DescriptorTables:
             "fixed_points": self._pad([points for _, points in tile], 0),
             "interleaved": self._pad([int(d in location.order.interleaved and self.interleaves) for d in dims], 0),
             "over_terms": self._pad([int(d not in region) for d in dims], 0),
+            "slides": self._pad([int(d == func.slides) for d in dims], 0),
+            "kept_steps": func.kept_steps,
             "lanes": self._pad([int(d in lanes) for d in dims], 0),
         }
 

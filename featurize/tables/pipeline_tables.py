@@ -103,7 +103,9 @@ class PipelineTables:
         nests = geometry.nests
         by_columns = column_accessed(batch, [m.facts for m in models], nests)
         strides, elements = shared_strides(nests.kinds, nests.extents, by_columns, bool(self.bound.register_blocked))
-        shared = shared_bytes(batch, elements * self.bound.buffers)
+        kept = nests.kinds["kept_steps"]
+        is_window = np.asarray((nests.kinds["slides"] > 0).any(axis=1))
+        shared = shared_bytes(batch, elements * np.where(kept > 0, kept, self.bound.buffers), is_window)
         return CandidateLayout(tuple(range(len(models))), batch, geometry, strides, shared)
 
     def featurized(

@@ -1,9 +1,10 @@
 """Instructions of blocks at the faces of a grid over those of interior blocks; needs no GPU.
 
-    python scripts/bench_faces.py [--sizes 512x512x512] [--steps 16,128]
+    python scripts/bench_faces.py [--sizes 512x512x512] [--steps 16,128] [--inputs window,global]
 
-Two fused sweeps of smoother7pt with sliding windows along z, 16 x 64 points a step, with and without a window of the
-input. NVRTC compiles the kernels for the H200, and some blocks are executed as machine code (`sass.machine`).
+Two fused sweeps of smoother7pt with sliding windows along z, 16 x 64 points a step. The input is read from ``global``
+memory or through a ``window`` of its own, which may be ``double`` buffered or filled by ``async`` copies. NVRTC
+compiles the kernels for the H200, and some blocks are executed as machine code (`sass.machine`).
 ``interior`` is instructions of threads per point of the middle block; the other columns are ratios to it, of the first
 and last block of each loop over blocks and of the first corner. ``us`` is simulated.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -50,6 +52,13 @@ STEP = {"y": (4, 4), "x": (32, 2)}
 """Threads and points of a thread along each dimension, in a step."""
 
 
+INPUTS: Mapping[str, Callable[[Kernel], Kernel]] = {
+    "global": lambda k: k, "window": lambda k: k, "double": Kernel.with_double_buffering,
+    "async": Kernel.with_async_copies,
+}  # fmt: skip
+"""Forms of loads of the input, with the change of a kernel without double buffering."""
+
+
 def loop(kind: LoopKind, dim: str, extent: int) -> Loop:
     """Return a loop."""
     return Loop(dim, kind, extent)
@@ -62,13 +71,13 @@ def window(name: str, dims: tuple[str, ...], at: ComputeAt) -> FusedProducer:
     return FusedProducer((StageTiling(StageId(name), (*threads, *points)),), at, dims)
 
 
-def fused_sweeps(extents: tuple[int, ...], steps: int, *, cached: bool) -> tuple[BoundPipeline, Schedule]:
+def fused_sweeps(extents: tuple[int, ...], steps: int, source: str) -> tuple[BoundPipeline, Schedule]:
     """Return two sweeps as one kernel with windows along z.
 
     Args:
         extents: Extents of the grid in z, y and x.
         steps: Steps of a block.
-        cached: Whether the input has a window as well.
+        source: Form of loads of the input, one of `INPUTS`.
     """
     bound = bind(get_app("smoother7pt").configure({"T": 2})[0], {"in": extents})
     points = (steps, *(math.prod(STEP[d]) for d in ("y", "x")))
@@ -80,13 +89,15 @@ def fused_sweeps(extents: tuple[int, ...], steps: int, *, cached: bool) -> tuple
     tiling = StageTiling(HOST, (*blocks, loop(LoopKind.SERIAL, "z", steps), *inner))
     at, staged = ComputeAt(Level.MAINLOOP, HOST, 4), cache_name("in")
     members = [window("sweep_1", ("z", "y", "x"), at)]
-    with_copies = insert_cache_reads(bound, ["in"] if cached else [])
-    if cached:
+    is_cached = source != "global"
+    with_copies = insert_cache_reads(bound, ["in"] if is_cached else [])
+    if is_cached:
         members.append(window(staged, with_copies.funcs[staged].dims, at))
     inlined = {f for f in bound.funcs if f not in ("output", "sweep_1")}
     calls = inlined_calls(with_copies, [HOST, *(t.stage for m in members for t in m.tilings)], inlined)
     called = tuple(Inlined(f, calls[f]) for f in bound.funcs if f in calls)
-    return bound, Schedule(bound.pipeline.hash, (Kernel((Root(tiling),), tuple(members), called),))
+    kernel = INPUTS[source](Kernel((Root(tiling),), tuple(members), called))
+    return bound, Schedule(bound.pipeline.hash, (kernel,))
 
 
 def faces(grid: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
@@ -124,20 +135,21 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="512x512x512")
+    parser.add_argument("--inputs", default="window,global", help=f"some of {', '.join(INPUTS)}")
     parser.add_argument("--steps", default="16,128")
     options = parser.parse_args()
     extents = tuple(int(n) for n in options.sizes.split("x"))
     columns = ("z <", "z >", "y <", "y >", "x <", "x >", "corner")
     table = Table("steps", "input", "interior", *columns, "registers", "spilled", "us")
     for steps in (int(n) for n in options.steps.split(",")):
-        for cached in (True, False):
-            bound, schedule = fused_sweeps(extents, steps, cached=cached)
+        for source in options.inputs.split(","):
+            bound, schedule = fused_sweeps(extents, steps, source)
             program = lower(bound, schedule)
             issued, registers, spilled = measured(program)
             simulated: Any = simulate(bound, schedule, get_target("h200"), program=program)
             points, inside = steps * math.prod(math.prod(s) for s in STEP.values()), issued["interior"]
             ratios = [f"{issued[c] / inside:.2f}" if c in issued else "-" for c in columns]
-            row = [str(steps), "window" if cached else "global", f"{inside / points:.1f}", *ratios]
+            row = [str(steps), source, f"{inside / points:.1f}", *ratios]
             table.add_row(*row, str(registers), str(spilled), f"{simulated.seconds / simulated.noise * 1e6:.0f}")
     Console(width=140).print(table)
 

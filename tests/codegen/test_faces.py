@@ -12,9 +12,9 @@ pytestmark = pytest.mark.usefixtures("nvdisasm")
 FACES = ("z <", "z >", "y <", "y >", "x <", "x >")
 
 
-@pytest.mark.parametrize("cached", [False, True])
-def test_blocks_at_faces_execute_at_most_half_as_much_again(cached: bool) -> None:
-    bound, schedule = fused_sweeps((64, 64, 256), 16, cached=cached)
+@pytest.mark.parametrize("source", ["global", "window", "async"])
+def test_blocks_at_faces_execute_at_most_half_as_much_again(source: str) -> None:
+    bound, schedule = fused_sweeps((64, 64, 256), 16, source)
     issued, registers, spilled = measured(lower(bound, schedule))
     for face in FACES:
         assert issued[face] <= 1.5 * issued["interior"], face

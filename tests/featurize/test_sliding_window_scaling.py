@@ -19,7 +19,7 @@ from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import ComputeAt, Kernel, Level
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import get_target
-from tests.lower.sweeps import sweeps
+from tests.lower.sweeps import chain_of_windows, sweeps
 from tests.schedule.building import kernel, member, root, schedule, stage, thread
 
 H200 = get_target("h200")
@@ -132,3 +132,16 @@ def test_steps_of_serial_streaming_are_those_of_the_middle(blocks: int) -> None:
     assert not kernel_violations(bound, one, H200)
     features = evaluated(Featurizer(bound, H200), one).batch_evaluation.features[0]
     assert features[:, INDEX["shared_bytes_at_task"]].max() == 4 * 10 * 18 * 8  # the rows of a step, and the halo
+
+
+@pytest.mark.parametrize("buffers", ["one", "double-buffered"])
+@pytest.mark.parametrize("times", [2, 4])
+def test_shared_memory_is_that_of_the_code(times: int, buffers: str) -> None:
+    """Windows of different lengths, all in use in every step; the input's is longer by a step if loaded ahead."""
+    bound = sweeps("clamped", (64, 32, 48), times)
+    one = chain_of_windows(bound, 16)
+    one = one.with_double_buffering() if buffers == "double-buffered" else one
+    assert not kernel_violations(bound, one, H200)
+    (code,) = lower(bound, schedule(bound, one)).kernels
+    found = evaluated(Featurizer(bound, H200), one).batch_evaluation
+    assert found.shared_bytes.tolist() == [code.shared_bytes]

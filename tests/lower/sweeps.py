@@ -78,8 +78,22 @@ def random_sliding(bound: BoundPipeline, rng: np.random.Generator, *, cached: bo
         members.append(member(location, order, **{cache_name("in"): window(order)}))
     inside = {OUTPUT, *windows}
     result: Kernel = kernel(bound, [root(OUTPUT, tile)], members, [f for f in bound.funcs if f not in inside])
+    if cached:
+        result = (result, result.with_double_buffering(), result.with_async_copies())[rng.integers(3)]
     found = schedule(bound, result)
     return None if violations(bound, found, H200) else found
+
+
+def chain_of_windows(bound: BoundPipeline, steps: int) -> Kernel:
+    """Return a kernel of 16 x 8 threads with windows along z of all sweeps but the last, and of the input."""
+    at, dims, staged = ComputeAt(Level.MAINLOOP, stage(OUTPUT), 4), ("z", "y", "x"), cache_name("in")
+    names = [f for f in bound.funcs if f.removeprefix("sweep_").isdigit()]
+    members = [member(at, dims, **{name: "tx=16 ty=8 sz=1 sy=2 sx=2"}) for name in names]
+    z, y, x = insert_cache_reads(bound, ["in"]).funcs[staged].dims
+    members.append(member(at, (z, y, x), **{staged: f"t{x}=16 t{y}=8 s{z}=1 s{y}=2 s{x}=2"}))
+    depth, height, width = bound.funcs[OUTPUT].extents
+    loops = f"bz={-(-depth // steps)} by={-(-height // 8)} bx={-(-width // 16)} sz={steps} tx=16 ty=8"
+    return kernel(bound, [root(OUTPUT, loops)], members, [f for f in bound.funcs if f not in (OUTPUT, *names)])
 
 
 def has_step_partition(ir: KernelIR) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -129,6 +130,41 @@ def test_double_buffering_and_async_copies_of_rows(height: int, rows: int, async
     assert windows[1] == windows[0] + rows  # rows of the next step
     for loop in checked(bound, two):
         assert [s.waits_for_copies for s in loop.body if isinstance(s, Barrier)] == [asynchronous]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(("height", "rows"), [(33, 1), (38, 4)])
+@pytest.mark.parametrize("clamped", [False, True])
+def test_copies_are_loaded_ahead_of_windows_computed_from_them(
+    height: int, rows: int, clamped: bool, asynchronous: bool
+) -> None:
+    """One barrier for the next step's copies, one before the root reads the window."""
+    bound = chain(height, 40, clamped=clamped)
+    tiles = f"by={-(-(height - 1) // (8 * rows))} bx=2 sy=8 tx=16 sy={rows} sx=2"
+    names = insert_cache_reads(bound, ["image"]).funcs[IMAGE].dims
+    copy = member(at_mainloop(3), names, **{IMAGE: f"t{names[1]}=16 s{names[0]}={rows} s{names[1]}=3"})
+    window = member(at_mainloop(3), ("y", "x"), second=f"tx=16 sy={rows} sx=3")
+    inlined = [f for f in bound.funcs if f not in (CONSUMER, "second")]
+    one = kernel(bound, [root(CONSUMER, tiles)], [copy, window], inlined)
+    two = one.with_async_copies() if asynchronous else one.with_double_buffering()
+    assert {m.func: (m.buffers, m.asynchronous) for m in two.fused} == {IMAGE: (2, asynchronous), "second": (1, False)}
+    images, seconds = ([plan_kernel(bound, k).allocations[f].extents[0] for k in (one, two)] for f in (IMAGE, "second"))
+    assert images[1] == images[0] + rows and seconds[1] == seconds[0]
+    _, main = checked(bound, two)
+    assert [s.waits_for_copies for s in main.body if isinstance(s, Barrier)] == [asynchronous, False]
+
+
+def test_windows_computed_from_windows_cannot_be_loaded_ahead() -> None:
+    bound = chain(64, 40)
+    one = sliding(bound, "by=2 bx=2 sy=32 tx=16 sx=2", 1, "first", "second")
+    both = replace(one, fused=tuple(replace(m, buffers=2) for m in one.fused))
+    reasons = violations(bound, schedule(bound, both), H200)
+    assert reasons == [
+        "kernel 0: second cannot be double-buffered: it must be pure, host no producer and read no MAINLOOP producer; "
+        "give it 1 buffer"
+    ]
+    first = replace(one, fused=tuple(replace(m, buffers=2 if m.func == "first" else 1) for m in one.fused))
+    checked(bound, first)
 
 
 def test_planes_slide_along_the_slowest_dimension() -> None:

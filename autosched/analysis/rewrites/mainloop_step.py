@@ -62,8 +62,8 @@ def _in_step(loop: LoopDim, count: int, last: bool) -> LoopDim:
 
 
 def restrict_to_rows(
-    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]], buffers: int = 1,
-    first: int = 0,
+    bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]],
+    kept_steps: Mapping[str, int], first: int = 0,
 ) -> BoundPipeline:  # fmt: skip
     """Return the pipeline in which a Func has the rows of one step, and its producers the rows that are new in it.
 
@@ -73,14 +73,14 @@ def restrict_to_rows(
         dim: The dimension along which windows slide.
         steps: Iterations of the mainloop of a block.
         moving: Funcs with a rolling buffer, and those between them and ``func``, with the dimensions that move.
-        buffers: Rows of a rolling buffer beyond those of a step.
+        kept_steps: Steps whose rows a rolling buffer keeps, by Func.
         first: The step whose rows remain, where a block has many of all steps; in the middle, no row is beyond an end.
 
     Returns:
         The same object for the same step.
     """
     ordered = tuple(sorted((name, tuple(sorted(dims))) for name, dims in moving.items()))
-    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, buffers, first))
+    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, tuple(sorted(kept_steps.items())), first))
 
 
 @build.register
@@ -93,8 +93,13 @@ def _build_sliding_window_step(step: SlidingWindowStep, bound: BoundPipeline) ->
     region = (*owner.region[:k], (low, min(low + rows - 1, high)), *owner.region[k + 1 :])
     along = {name: bound.funcs[name].dims.index(dims[0]) for name, dims in step.moving if len(dims) == 1}
     readers = {name: _narrowed(bound.funcs[name], along) for name in (step.func, *dict(step.moving))}
-    funcs = {**bound.funcs, **readers, step.func: replace(readers[step.func], region=region)}
-    return replace(bound, funcs=funcs, buffers=step.buffers)
+    slides = {step.func: step.dim, **{name: bound.funcs[name].dims[position] for name, position in along.items()}}
+    kept = dict(step.kept_steps)
+    funcs = {
+        name: replace(f, slides=slides.get(name, ""), kept_steps=kept.get(name, 1))
+        for name, f in {**bound.funcs, **readers, step.func: replace(readers[step.func], region=region)}.items()
+    }
+    return replace(bound, funcs=funcs)
 
 
 def with_one_step(bound: BoundPipeline) -> BoundPipeline:

@@ -67,7 +67,7 @@ class SlidingWindowStep:
         dim: The dimension along which windows slide.
         steps: Iterations of the mainloop of a block.
         moving: Funcs with a rolling buffer, and those between them and ``func``, each with the dimensions that move.
-        buffers: Rows of a rolling buffer beyond those of a step.
+        kept_steps: Steps whose rows a rolling buffer keeps, by Func.
         first: The iteration whose rows remain.
     """
 
@@ -75,7 +75,7 @@ class SlidingWindowStep:
     dim: str
     steps: int
     moving: tuple[tuple[str, tuple[str, ...]], ...]
-    buffers: int = 1
+    kept_steps: tuple[tuple[str, int], ...] = ()
     first: int = 0
 
 

@@ -11,7 +11,7 @@ from autosched.schedule.io.definition_text import definition_text
 from autosched.schedule.kernel.memory_layout import SharedLayout
 from autosched.schedule.kernel.thread_fusion import thread_loops
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
-from autosched.schedule.types import Level, LoopKind, TileAlignment
+from autosched.schedule.types import LoopKind, TileAlignment
 
 
 class NodeKind(Enum):
@@ -158,7 +158,7 @@ def _shared_text(plan: KernelPlan, allocation: Allocation, size: int) -> str:
     parts = [f"{'' if source is None else f'cache read of {source} '}in shared memory", f"{count}{size} bytes"]
     if allocation.rolling is not None:
         parts.append(f"rolling buffer along {allocation.rolling}")
-    if allocation.level is Level.MAINLOOP and plan.kernel.double_buffered:
+    if producer is not None and producer.buffers > 1:
         parts.append("double-buffered")
     if producer is not None and producer.asynchronous:
         parts.append("async copies")

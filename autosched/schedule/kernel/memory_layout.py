@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -107,10 +107,10 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
                 requests.append(BufferSlot(f"{name}\n{c}", a.count * a.buffers * dtype.bytes_, first, last))
     fitted, total = first_fit(requests, SHARED_ALIGN)
     slots = _by_component(fitted)
-    barriers = _barriers(accesses, slots, plan.repeated)
-    if plan.kernel.double_buffered:  # values written in a step are read in the next one
-        first, *others = plan.repeated
-        barriers = tuple(k == first or (b and k not in others) for k, b in enumerate(barriers))
+    ahead = plan.kernel.prefetched  # values written in a step are read in the next one
+    ordered = [(reads - ahead, writes - ahead) if k in plan.repeated else (reads, writes)
+               for k, (reads, writes) in enumerate(accesses)]  # fmt: skip
+    barriers = _barriers(ordered, slots, plan.repeated, plan.repeated[:1] if ahead else ())
     return SharedLayout(slots, total, barriers, accesses)
 
 
@@ -143,11 +143,11 @@ def _accesses(plan: KernelPlan, group: Sequence[Nest]) -> tuple[frozenset[str], 
 
 def _barriers(
     accesses: Sequence[tuple[frozenset[str], frozenset[str]]], slots: Mapping[tuple[str, int], BufferSlot],
-    repeated: range,
+    repeated: range, always: Collection[int],
 ) -> tuple[bool, ...]:  # fmt: skip
     """Return whether each step needs a barrier: it accesses bytes written, or writes bytes read, since the last one.
 
-    The ``repeated`` steps follow themselves, so they are visited twice.
+    The ``repeated`` steps follow themselves, so they are visited twice. Steps in ``always`` have one in any case.
     """
     bytes_of: dict[str, list[BufferSlot]] = {}
     for (name, _), p in slots.items():
@@ -158,7 +158,7 @@ def _barriers(
 
     reads: set[str] = set()
     writes: set[str] = set()
-    needed = [False] * len(accesses)
+    needed = [k in always for k in range(len(accesses))]
     order = range(len(accesses))
     for k in (*order[: repeated.stop], *repeated, *order[repeated.stop :]):
         r, w = accesses[k]
