@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -138,10 +139,11 @@ def test_random_backends_agree(kind: str, seed: int) -> None:
 def check(kind: str, extents: tuple[int, ...], times: int, seed: int) -> bool:
     """Run random kernels of sweeps on all backends, compile one, and return whether any has interior steps."""
     rng, partitioned = np.random.default_rng(seed), False
-    extents = tuple(min(n, 20) for n in extents) if kind == "wrapped" else extents
+    if kind == "wrapped":  # whole rows and planes fit shared memory
+        extents = tuple(min(n, 20 if len(extents) == 2 else 12) for n in extents)
     bound = sweeps(kind, extents, times)
-    kernels = (random_sliding(bound, rng, cached=times == 1 or k % 2 == 0) for k in range(24))
-    legal = [s for s in kernels if s is not None][:2]
+    kernels = (random_sliding(bound, rng, cached=times == 1 or k % 2 == 0) for k in range(400))
+    legal = list(itertools.islice((s for s in kernels if s is not None), 2))
     assert legal
     for found in legal:
         program = lower(bound, found)
