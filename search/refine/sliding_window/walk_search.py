@@ -47,7 +47,7 @@ STEPS = (8, 16, 32, 64, 128)
 FEW_BLOCKS = 8
 """Blocks along a dimension with too few points for so many blocks of the least number of steps."""
 USUAL_STEPS = 32
-"""Steps of a block for which tilings are compared, if possible."""
+"""Steps of a block for which tilings are compared, if possible with several blocks along the dimension."""
 MOST_REFINED_TILINGS = 2
 """Tilings, the best ones, that are refined for each direction."""
 
@@ -121,7 +121,9 @@ class WalkTilingSearch:
         site = self.site
         cached = insert_cache_reads(self.bound, site.cache_reads)
         numbers = step_counts(self.bound, site, self.direction)
-        self.steps = max(numbers, default=1, key=lambda n: -abs(n - USUAL_STEPS))
+        extent = cached.funcs[site.root.func].extents[cached.funcs[site.root.func].dims.index(self.direction.dim)]
+        concurrent = [n for n in numbers if n * FEW_BLOCKS * self.direction.rows <= extent]
+        self.steps = min(concurrent or numbers, default=1, key=lambda n: abs(n - USUAL_STEPS))
         if self.steps == 1:
             return
         probe = _probe(cached, site, self.direction, self.steps)
