@@ -6,11 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from importlib.resources import files
 
+from autosched.codegen.basic_block_reductions import reduces_conditions
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, index_text, is_wide, storage_type
 from autosched.codegen.prelude import (
     HALF_VECTORS,
     LOOKUP,
+    NO_SLP,
     called_scalar_functions,
     helpers,
     scalar_prelude,
@@ -68,7 +70,8 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
 
     Args:
         program: The lowered pipeline.
-        guarded: Whether compiler workarounds are emitted, see `autosched.lower.passes.cpu.lower_thread_nests`. Text
+        guarded: Whether compiler workarounds are emitted, see `autosched.lower.passes.cpu.lower_thread_nests`
+            and `autosched.codegen.basic_block_reductions`. Text
             without them is only for comparisons.
     """
     passes = CPU_PASSES if guarded else CPU_PASSES_WITHOUT_WORKAROUNDS
@@ -82,7 +85,7 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
     w = Writer()
     inputs = {a.buffer.name for a in program.inputs.values()}
     for k in program.kernels:
-        _Printer(run_passes(k, passes), w).kernel_function(inputs)
+        _Printer(run_passes(k, passes), w).kernel_function(inputs, guarded=guarded)
     _entry(program, w, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
@@ -137,16 +140,18 @@ class _Printer:
         self.kernel = kernel
         self.w = writer
 
-    def kernel_function(self, unaligned: Collection[str] = ()) -> None:
+    def kernel_function(self, unaligned: Collection[str] = (), *, guarded: bool = True) -> None:
         """Print one block of a kernel as a function.
 
         Args:
             unaligned: Names of arrays that need not begin at a cache line.
+            guarded: Whether compiler workarounds are emitted.
         """
         k = self.kernel
         self.w.line(f"// {k.title}")
         narrow = f" {HALF_VECTORS}" if prefers_half_vectors(k, unaligned) else ""
-        self.w.line(f"static __attribute__((noinline)){narrow}")
+        scalar = f" {NO_SLP}" if guarded and reduces_conditions(k) else ""
+        self.w.line(f"static __attribute__((noinline)){narrow}{scalar}")
         params = ["const long long block", *(["unsigned char* as_shared"] if k.shared_bytes else [])]
         for p in kernel_params(k):
             if p.kind in ("scalar", "step"):

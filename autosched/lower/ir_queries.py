@@ -54,6 +54,21 @@ def _sites_of(s: Stmt) -> Iterator[int]:
         yield from (getattr(node, name) for name in node.FIELDS.sites)
 
 
+def values_in(s: Stmt) -> Iterator[Value]:
+    """Yield the values of a statement, those in indices included and those of inner statements excluded."""
+    stack = [*values_of(s), *_payloads(s)]
+    while stack:
+        v = stack.pop()
+        yield v
+        stack += [*values_of(v), *_payloads(v)]
+
+
+def _payloads(node: Stmt | Value) -> Iterator[Value]:
+    for e in indices_of(node):
+        atoms = (t for t in ix.postorder(e) if t.kind in ("data", "select"))
+        yield from (t.payload for t in atoms if t.payload is not None)
+
+
 def thread_loops(loop: For) -> list[For]:
     """Return a thread loop and those directly inside it, outermost first."""
     loops = [loop]

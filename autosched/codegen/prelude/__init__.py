@@ -7,6 +7,7 @@ from autosched.codegen.prelude.literals import float_literal, int_literal
 from autosched.codegen.prelude.scalar import (
     HALF_VECTORS,
     LOOKUP,
+    NO_SLP,
     WORKAROUNDS,
     called_scalar_functions,
     helpers,
@@ -20,6 +21,7 @@ from autosched.codegen.prelude.scalar import (
 __all__ = [
     "HALF_VECTORS",
     "LOOKUP",
+    "NO_SLP",
     "WORKAROUNDS",
     "called_scalar_functions",
     "float_literal",

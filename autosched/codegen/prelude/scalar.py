@@ -55,7 +55,13 @@ def called_scalar_functions(text: str) -> frozenset[str]:
     return frozenset(_CALL.findall(text)) & _sources()[1].keys()
 
 
-WORKAROUNDS = {"CARRIES_DEPENDENCE;": "loop_carried.h", "AS_BOOLEAN_INDEX(": "boolean_index.h"}
+NO_SLP = "AS_NO_SLP"
+"""The attribute of kernels that gcc compiles without vectorisation of straight-line code."""
+WORKAROUNDS = {
+    "CARRIES_DEPENDENCE;": "loop_carried.h",
+    "AS_BOOLEAN_INDEX(": "boolean_index.h",
+    NO_SLP: "basic_blocks.h",
+}
 """Macros of compiler workarounds and the files that define them, for texts that use them."""
 FREE_WORKAROUNDS = {"AS_CONVERTED(": "converted_integer.h"}
 """The same for workarounds of one instruction, which give a program no version of its own."""

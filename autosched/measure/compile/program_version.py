@@ -2,7 +2,8 @@
 
 Loops that carry a dependence end in a macro (`autosched.lower.passes.cpu.loop_dependence`) and keep values for their
 next iteration (`autosched.lower.passes.cpu.replace_scalars`); a macro stands around indices that are 0 or 1
-(`autosched.lower.passes.cpu.boolean_index`). The version of a program with one of these has an addition. Programs
+(`autosched.lower.passes.cpu.boolean_index`); an attribute stands at kernels that reduce conditions
+(`autosched.codegen.basic_block_reductions`). The version of a program with one of these has an addition. Programs
 without have the generator's version, so that changes of the workarounds do not invalidate their times. Neither does
 the workaround for integers converted back to floating point (`autosched.lower.passes.cpu.converted_integers`), one
 instruction each.
@@ -15,6 +16,7 @@ from functools import lru_cache
 
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
+from autosched.codegen.basic_block_reductions import may_reduce_conditions
 from autosched.codegen.c import kernel_text
 from autosched.codegen.prelude import WORKAROUNDS, workarounds
 from autosched.errors import AutoschedError
@@ -67,13 +69,15 @@ def _is_guarded(problem: Problem, schedule: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _may_be_guarded(problem: Problem) -> bool:
-    """Whether a pipeline has updates, or indices that may be 0 or 1.
+    """Whether a pipeline has updates, indices that may be 0 or 1, or reductions of conditions.
 
-    Without the former, a loop carries a dependence only in arrays of several steps.
+    Without updates, a loop carries a dependence only in arrays of several steps.
     """
     bound: BoundPipeline = problem.bind()
     stages = [stage for f in bound.funcs.values() for stage in f.stages]
-    return any(stage.is_update for stage in stages) or any(map(may_be_boolean, _indices(stages)))
+    if any(stage.is_update for stage in stages) or may_reduce_conditions(stages):
+        return True
+    return any(map(may_be_boolean, _indices(stages)))
 
 
 def _indices(stages: Iterable[BoundStage]) -> Iterator[ix.Index]:

@@ -8,24 +8,13 @@ scalar code where it sees no other operation between them. A bitwise OR with an 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cached_property
 
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import int32, int64
-from autosched.lower.ir import (
-    BufferRead,
-    ConstValue,
-    IndexValue,
-    LetIndex,
-    Memory,
-    Op,
-    Stmt,
-    Value,
-    indices_of,
-    values_of,
-    walk,
-)
+from autosched.lower.ir import BufferRead, ConstValue, IndexValue, LetIndex, Memory, Op, Stmt, Value, walk
+from autosched.lower.ir_queries import values_in
 
 _WIDE = (int32, int64)
 """Types of integers that gcc replaces: unsigned numbers are not negative, narrow ones are converted once more."""
@@ -60,7 +49,7 @@ class ConvertedIntegers:
     @cached_property
     def _converts(self) -> bool:
         """Whether the kernel converts from floating point; found at the first integer that is converted back."""
-        return any(_truncates(v) for s in walk(self._body) for v in _values_in(s))
+        return any(_truncates(v) for s in walk(self._body) for v in values_in(s))
 
     @cached_property
     def _names(self) -> set[str]:
@@ -89,17 +78,3 @@ def _depends_on_data(e: ix.Index, names: Collection[str]) -> bool:
 
 def _truncates(v: Value) -> bool:
     return isinstance(v, Op) and v.name in ("cast", "fptosi") and v.dtype in _WIDE and v.args[0].dtype.is_float
-
-
-def _values_in(s: Stmt) -> Iterator[Value]:
-    """Yield the values of a statement, those in indices included and those of inner statements excluded."""
-    stack = [*values_of(s), *_payloads(s)]
-    while stack:
-        v = stack.pop()
-        yield v
-        stack += [*values_of(v), *_payloads(v)]
-
-
-def _payloads(node: Stmt | Value) -> Iterator[Value]:
-    for e in indices_of(node):
-        yield from (t.payload for t in ix.postorder(e) if t.kind == "data" and t.payload is not None)
