@@ -153,7 +153,7 @@ RATES: Mapping[str, Mapping[str, float]] = {
 """Coefficients by kind of processor, see `autosched.host.Host.processor`."""
 
 
-MICROBENCHMARK_FACTORS: Mapping[str, tuple[float, float]] = {"AuthenticAMD 26": (0.89, 1.29)}
+MICROBENCHMARK_FACTORS: Mapping[str, tuple[float, float]] = {"AuthenticAMD 26": (0.89, 1.66)}
 """Median of measured over predicted times of the microbenchmarks (`autosched.search.calibration.microbenchmarks`) with
 one thread, and with several, on the machine where a processor's coefficients predict random pipelines without a bias.
 
