@@ -121,7 +121,7 @@ def test_windows_without_conditions_along_them_have_one_code() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("extents", "times", "seed"), [((26, 40), 2, 1), ((24, 20, 36), 2, 2), ((22, 33), 4, 3)])
+@pytest.mark.parametrize(("extents", "times", "seed"), [((26, 40), 2, 1), ((24, 20, 36), 2, 2)])
 def test_backends_agree(kind: str, extents: tuple[int, ...], times: int, seed: int) -> None:
     partitioned = check(kind, extents, times, seed)
     assert partitioned or kind == "wrapped"  # whole rows at the edges leave few steps inside
