@@ -33,7 +33,7 @@ from tests.search.forma import pipelines
 from tests.stage_limits import short_app
 
 H200 = get_target("h200")
-LONG = ("camera_pipe", "canny", "unsharp")
+LONG = ("camera_pipe", "canny", "denoise", "unsharp")
 """Apps whose kernels take longest."""
 APPS = ("harris", "unsharp", "canny", "bilateral_grid", "denoise", "hist", "camera_pipe", "depthwise_separable_conv")
 
