@@ -71,8 +71,7 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
     Args:
         program: The lowered pipeline.
         guarded: Whether compiler workarounds are emitted, see `autosched.lower.passes.cpu.lower_thread_nests`
-            and `autosched.codegen.basic_block_reductions`. Text
-            without them is only for comparisons.
+            and `autosched.codegen.basic_block_reductions`. Text without them is only for comparisons.
     """
     passes = CPU_PASSES if guarded else CPU_PASSES_WITHOUT_WORKAROUNDS
     arrays: dict[str, None] = {}

@@ -157,7 +157,7 @@ MICROBENCHMARK_FACTORS: Mapping[str, tuple[float, float]] = {"AuthenticAMD 26": 
 """Median of measured over predicted times of the microbenchmarks (`autosched.search.calibration.microbenchmarks`) with
 one thread, and with several, on the machine where a processor's coefficients predict random pipelines without a bias.
 
-Measured on a virtual machine with two cores that share a physical one.
+Measured on a virtual machine with two cores.
 """
 
 

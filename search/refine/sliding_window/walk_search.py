@@ -121,7 +121,8 @@ class WalkTilingSearch:
         site = self.site
         cached = insert_cache_reads(self.bound, site.cache_reads)
         numbers = step_counts(self.bound, site, self.direction)
-        extent = cached.funcs[site.root.func].extents[cached.funcs[site.root.func].dims.index(self.direction.dim)]
+        root = cached.funcs[site.root.func]
+        extent = root.extents[root.dims.index(self.direction.dim)]
         concurrent = [n for n in numbers if n * FEW_BLOCKS * self.direction.rows <= extent]
         self.steps = min(concurrent or numbers, default=1, key=lambda n: abs(n - USUAL_STEPS))
         if self.steps == 1:

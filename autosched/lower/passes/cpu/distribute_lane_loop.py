@@ -138,7 +138,7 @@ def is_gather(loop: For) -> bool:
     )
 
 
-def has_uneven_addresses(loop: For) -> bool:
+def has_non_affine_addresses(loop: For) -> bool:
     """Whether an address in a loop around lane loops is not affine in its variable, as of clamped or mirrored rows.
 
     gcc 12 unrolls and jams such a loop, then finds the address of the second iteration not to be affine in the lane,

@@ -45,7 +45,7 @@ from autosched.lower.passes.cpu.boolean_index import BooleanIndices
 from autosched.lower.passes.cpu.collapse_lanes import collapse_all
 from autosched.lower.passes.cpu.converted_integers import ConvertedIntegers
 from autosched.lower.passes.cpu.distribute_lane_loop import (
-    has_uneven_addresses,
+    has_non_affine_addresses,
     is_gather,
     is_scatter,
     is_unit_stride,
@@ -247,7 +247,7 @@ class _NestLowering:
 
     def _around_body(self, s: For, body: Body, hints: Body) -> For:
         in_registers = self._around is not None and keeps_sums_in_registers(s, self._around)
-        if in_registers or is_gather(s) or has_uneven_addresses(s):
+        if in_registers or is_gather(s) or has_non_affine_addresses(s):
             hints = (CompilerHint(Hint.ONE_BY_ONE), *hints)
         return replace(s, role=LoopRole.SERIAL, body=(*body, *hints))
 
