@@ -47,6 +47,7 @@ from autosched.measure.simulated.indexing import IndexCosts
 from autosched.measure.simulated.operations import priced
 from autosched.measure.simulated.sampling import Limits, Rows, share_of_steps
 from autosched.measure.simulated.transactions import WORD_BYTES, count_sectors, count_turns, count_wavefronts
+from autosched.measure.simulated.warp_counts import WarpCounts
 
 SITE_COUNTS = ("requests", "active_lanes", "sectors", "wavefronts", "bank_conflicts")
 """Counts of each access site, with the names of the emulator's trace."""
@@ -77,6 +78,7 @@ class Body:
 
     Attributes:
         phases: Weighted sums of the quantities of `work.Phase`, from barrier to barrier.
+        of_warps: Counts of each executed warp, from barrier to barrier.
         sites: Weighted sums of `SITE_COUNTS`, by site.
         load_sectors: Weighted sectors of loads, by buffer.
         footprints: Touched memory.
@@ -89,17 +91,19 @@ class Body:
     limits: Limits
     scalars: Mapping[str, Any]
     phases: list[dict[str, float]] = field(default_factory=lambda: [defaultdict(float)])
+    of_warps: list[WarpCounts] = field(init=False)
     sites: dict[int, NDArray[np.float64]] = field(default_factory=dict)
     load_sectors: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     footprints: Footprints = field(default_factory=Footprints)
     executed: float = 0.0
     written: float = 0.0
-    _counted: dict[Any, tuple[NDArray[np.float64], Context]] = field(default_factory=dict)
+    _counted: dict[Any, tuple[NDArray[np.float64], NDArray[np.float64], Context]] = field(default_factory=dict)
     _serial: set[str] = field(default_factory=set)
     _mainloop: For | None = None
 
     def count(self, body: Sequence[Stmt]) -> None:
         """Interpret the statements of the body."""
+        self.of_warps = [WarpCounts.none(self.rows)]
         self._eval = Evaluator(self.scalars)
         self._indexing = IndexCosts()
         for name, at in self.rows.position.items():
@@ -115,12 +119,17 @@ class Body:
         phase = self.phases[-1]
         phase[unit] += count * c.warps
         phase["instructions"] += issued * c.warps
+        self.of_warps[-1].instructions += issued * c.row_warps
+        if unit == "fp64":
+            self.of_warps[-1].fp64 += count * c.row_warps
         self.executed += issued * c.warps
         self.written += issued * c.copies
 
     def _take_indexing(self) -> None:
         """Add the index arithmetic since the last phase to the current one."""
         phase = self.phases[-1]
+        if phase["instructions"]:
+            self.of_warps[-1].instructions *= 1 + self._indexing.executed / phase["instructions"]
         phase["integer"] += self._indexing.executed
         phase["instructions"] += self._indexing.executed
         self.executed += self._indexing.executed
@@ -140,6 +149,7 @@ class Body:
                     self._charge("integer", 1.0, c)
                     self._take_indexing()
                     self.phases.append(defaultdict(float))
+                    self.of_warps.append(WarpCounts.none(self.rows))
                 case Alloc() | Comment():
                     pass
                 case _:
@@ -287,7 +297,7 @@ class Body:
             return
         self._indexing.address(buffer, e, c.frame)
         linear, const = (ix.sub(e, e.const), e.const) if isinstance(e, ix.Affine) else (0, int(e))
-        counts = self._transactions(buffer, linear, const, length, c)
+        counts, by_row = self._transactions(buffer, linear, const, length, c)
         self.sites[site] = self.sites.get(site, np.zeros(len(SITE_COUNTS))) + counts[:-1]
         requests, _, sectors, wavefronts, _, passes = (float(n) for n in counts)
         phase = self.phases[-1]
@@ -295,6 +305,7 @@ class Body:
             self.executed += requests
             self.written += c.copies
             phase["instructions"] += requests
+            self.of_warps[-1].instructions += by_row
         if buffer.memory is Memory.SHARED:
             phase["shared_requests"] += 0.0 if past_registers else requests
             phase["wavefronts"] += wavefronts
@@ -305,7 +316,9 @@ class Body:
         phase["passes"] += passes
         if not store:
             if not past_registers:
-                phase["load_registers"] += requests * -(-length * buffer.dtype.bytes_ // REGISTER_BYTES)
+                registers = -(-length * buffer.dtype.bytes_ // REGISTER_BYTES)
+                phase["load_registers"] += requests * registers
+                self.of_warps[-1].load_registers += by_row * registers
             self.load_sectors[buffer.name] += sectors
         access = Access(lanes_of(self._eval.index(linear)), c.active, c.loops)
         self.footprints.note(buffer, (ix.key(linear), id(c.active)), access, range(const, const + length), store=store)
@@ -325,15 +338,18 @@ class Body:
 
     def _transactions(
         self, buffer: Buffer, linear: ix.Index, const: int, length: int, c: Context
-    ) -> NDArray[np.float64]:
-        """Return the weighted counts and passes of an access, which are equal for indices 32 bytes apart."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the weighted counts and passes of an access, and each warp's requests.
+
+        They are equal for indices 32 bytes apart.
+        """
         size = buffer.dtype.bytes_
         shift = const * size % 32
         key = (ix.key(linear), buffer.memory, size, length, shift, id(c))
         cached = self._counted.get(key)
         if cached is None:
             address = lanes_of(self._eval.index(linear)) * size + shift
-            any_active, lanes = c.active.any(axis=-1), c.active.sum(axis=-1)
+            any_active, lanes = np.asarray(c.active.any(axis=-1)), c.active.sum(axis=-1)
             if buffer.memory is Memory.SHARED:
                 wavefronts, conflicts = count_wavefronts(address, c.active, size * length)
                 parts = [any_active, lanes, np.zeros(1, np.int64), wavefronts, conflicts, np.zeros(1, np.int64)]
@@ -343,8 +359,9 @@ class Body:
                 zero = np.zeros(1, np.int64)
                 parts = [any_active, lanes, sectors, zero, zero, passes]
             summed = np.array([c.total(p) for p in parts])
-            cached = self._counted[key] = (summed, c)  # keep the context alive, so that its id is not reused
-        return cached[0]
+            # The context is kept alive, so that its id is not reused.
+            cached = self._counted[key] = (summed, c.of_rows(any_active), c)
+        return cached[0], cached[1]
 
 
 def _loop_depth(s: For) -> int:

@@ -200,7 +200,7 @@ class _Walker:
                 one = self._iteration(s, start)
             step = self._carried(s, start, one, written)
             innermost = not any(isinstance(x, For) and x.role is LoopRole.SERIAL for x in walk(s.body))
-            together = min(UNROLLED_BY_COMPILER, s.extent) if innermost else 1
+            together = _divisor(s.extent, UNROLLED_BY_COMPILER) if innermost else 1
             group = _between(start, _repeated(one, step, together - 1))
             last = _repeated(_repeated(start, _between(one, first), 1), group, s.extent / together)
         self.ready, self.registers = ready, before | {p: max(after[p], last) for p in written}
@@ -257,3 +257,8 @@ class _Walker:
             elif t.kind in ("data", "select"):
                 at = max(at, _after(self._value(t.payload, start), ARITHMETIC_LATENCY))
         return at
+
+
+def _divisor(extent: int, most: int) -> int:
+    """Return the iterations unrolled together: the compiler prefers a number that divides the extent."""
+    return max((k for k in range(2, most + 1) if extent % k == 0), default=min(extent, most))

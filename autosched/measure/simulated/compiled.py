@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from autosched.analysis.identifiers import Namer
+from autosched.analysis.indices import index as ix
 from autosched.lower.ir import (
     BufferRead,
+    CompareIndex,
     For,
     If,
     KernelIR,
@@ -15,8 +17,10 @@ from autosched.lower.ir import (
     Op,
     Stmt,
     Value,
+    indices_of,
     values_of,
     walk,
+    walk_values,
 )
 from autosched.lower.ir_queries import kernel_names
 from autosched.lower.passes.unroll import unroll
@@ -81,7 +85,10 @@ def _with_roles(loop: For) -> For:
     body = tuple(_with_roles(s) if isinstance(s, For) else s for s in loop.body)
     result = replace(loop, body=body)
     innermost = all(s.role is LoopRole.UNROLLED for s in walk(body) if isinstance(s, For))
-    short = loop.role is LoopRole.SERIAL and innermost and loop.extent * _size(body) <= MOST_INSTRUCTIONS
+    if loop.role is not LoopRole.SERIAL or not innermost:
+        return result
+    variables = frozenset(s.name for s in walk((loop,)) if isinstance(s, For))
+    short = loop.extent * (_size(body) + _address_size(body, variables)) <= MOST_INSTRUCTIONS
     return replace(result, role=LoopRole.UNROLLED) if short else result
 
 
@@ -102,3 +109,27 @@ def _operations(v: Value) -> int:
     if isinstance(v, Op):
         return 1 + sum([_operations(a) for a in v.args])
     return int(isinstance(v, BufferRead))
+
+
+def _address_size(body: Sequence[Stmt], variables: Collection[str]) -> int:
+    """Return the operations of guards and of indices over loop variables, multiplied as in `_size`.
+
+    The compiler hoists indices without these variables.
+    """
+    total = 0
+    for s in body:
+        values = [w for v in values_of(s) for w in walk_values(v)]
+        total += sum(isinstance(w, CompareIndex) for w in values)
+        total += sum(_terms(e, variables) for node in (s, *values) for e in indices_of(node))
+        if isinstance(s, For):
+            total += s.extent * _address_size(s.body, variables)
+        elif isinstance(s, If):
+            total += _address_size(s.then, variables) + _address_size(s.orelse, variables)
+    return total
+
+
+def _terms(e: ix.Index, variables: Collection[str]) -> int:
+    """Return the terms of an index with one of some variables."""
+    if not isinstance(e, ix.Affine):
+        return 0
+    return sum(not ix.loop_vars(ix.Affine(((term, 1),), 0)).keys().isdisjoint(variables) for term, _ in e.terms)

@@ -24,6 +24,8 @@ class Context:
         scale: Iterations per executed iteration.
         copies: Copies of the statement in the unrolled text.
         warps: Executions by warps, weighted by the represented warps.
+        row_warps: Executions by the warp of each row; ``[rows]``.
+        shares: Steps that each row stands for over those that it executes; ``[rows]``.
         loops: Loops that were not executed in full.
         frame: The innermost loop body.
     """
@@ -34,6 +36,8 @@ class Context:
     scale: float
     copies: float
     warps: float
+    row_warps: NDArray[np.float64]
+    shares: NDArray[np.float64]
     loops: tuple[Sampled, ...]
     frame: Frame
 
@@ -41,7 +45,8 @@ class Context:
     def whole(cls, rows: Rows) -> Context:
         """Return the context of a kernel's outermost statements."""
         warps = float(rows.weight.sum())
-        return cls(rows, rows.active, (), 1.0, 1.0, warps, (), Frame(0, warps, 1.0))
+        once = np.asarray(rows.active.any(axis=-1), np.float64)
+        return cls(rows, rows.active, (), 1.0, 1.0, warps, once, np.ones(len(rows)), (), Frame(0, warps, 1.0))
 
     def guarded(self, active: NDArray[np.bool_]) -> Context:
         """Return the context inside a guard with its active lanes."""
@@ -71,8 +76,7 @@ class Context:
         among = taken.mean(axis=(*range(len(self.iterations)), -1))
         stands_for = np.where(among > 0, shares / np.where(among > 0, among, 1), shares)
         active = self.active & (taken | (among == 0)[:, None]) & (shares > 0)[:, None]
-        rows = replace(self.rows, weight=self.rows.weight * stands_for)
-        inside = replace(self, rows=rows)
+        inside = replace(self, shares=self.shares * stands_for)
         return inside._with(active, self.iterations, self.scale, self.copies, self.loops, self.frame)
 
     def nest(self, active: NDArray[np.bool_]) -> Context:
@@ -91,19 +95,23 @@ class Context:
 
     def total(self, counts: NDArray[Any]) -> float:
         """Return counts of requests, ``[loops..., rows]``, summed over the represented iterations and rows."""
-        return _total(self.rows, counts, self.iterations) * self.scale
+        return float(self.of_rows(counts) @ self.rows.weight)
+
+    def of_rows(self, counts: NDArray[Any]) -> NDArray[np.float64]:
+        """Return counts of requests, ``[loops..., rows]``, of each row, summed over the represented iterations."""
+        return _of_rows(self.rows, counts, self.iterations) * (self.scale * self.shares)
 
     def _with(
         self, active: NDArray[np.bool_], iterations: tuple[int, ...], scale: float, copies: float,
         loops: tuple[Sampled, ...], frame: Frame | None,
     ) -> Context:  # fmt: skip
-        warps = _total(self.rows, np.asarray(active.any(axis=-1)), iterations) * scale
+        row_warps = _of_rows(self.rows, np.asarray(active.any(axis=-1)), iterations) * (scale * self.shares)
+        warps = float(row_warps @ self.rows.weight)
         if frame is None:
             frame = Frame(self.frame.depth + 1, warps, copies)
-        return Context(self.rows, active, iterations, scale, copies, warps, loops, frame)
+        return Context(self.rows, active, iterations, scale, copies, warps, row_warps, self.shares, loops, frame)
 
 
-def _total(rows: Rows, counts: NDArray[Any], iterations: tuple[int, ...]) -> float:
+def _of_rows(rows: Rows, counts: NDArray[Any], iterations: tuple[int, ...]) -> NDArray[np.float64]:
     whole = np.broadcast_to(counts, (*iterations, len(rows)))
-    of_rows = whole.sum(axis=tuple(range(len(iterations))), dtype=np.float64)
-    return float(of_rows @ rows.weight)
+    return np.asarray(whole.sum(axis=tuple(range(len(iterations))), dtype=np.float64))

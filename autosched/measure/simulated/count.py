@@ -87,8 +87,11 @@ def count_kernel(
         share = float(part.weight.sum()) / everything
         chains = phase_chains(statements)
         phases.append([
-            Phase(**{n: v / kernel.blocks for n, v in p.items()}, **{n: v * share for n, v in chain.items()})
-            for p, chain in zip(body.phases, chains, strict=True)
+            Phase(
+                **{n: v / kernel.blocks for n, v in p.items()}, **{n: v * share for n, v in chain.items()},
+                **{n: v / everything for n, v in warps.busiest(part).items()},
+            )
+            for p, chain, warps in zip(body.phases, chains, body.of_warps, strict=True)
         ])  # fmt: skip
         footprints.append((body.footprints, part))
         executed, written = executed + body.executed, written + body.written

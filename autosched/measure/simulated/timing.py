@@ -35,6 +35,8 @@ KNEE = 2.0
 measured throughput bends away from both bounds there)."""
 FREE_REGISTERS = 16
 """Registers of a thread that are not load destinations: addresses, counters. Assumed."""
+WARP_ISSUE_CYCLES = 2.0
+"""Cycles between two instructions of one warp. Assumed."""
 LOCAL_TOGETHER = 8
 """Concurrent loads of spilled registers. Assumed."""
 
@@ -120,9 +122,10 @@ class _BlockPhase:
         share = (p.load_sectors + p.store_sectors) / moved if moved else 0.0
         local = traffic.local_requests * p.instructions / max(work.total("instructions"), 1.0)
         in_flight = max(resources.registers - FREE_REGISTERS, 4)
-        rounds = max(p.chain_global, p.load_registers / work.warps / in_flight)
+        rounds = max(p.chain_global, p.warp_load_registers / in_flight)
+        busy = max(p.warp_instructions * WARP_ISSUE_CYCLES, p.warp_fp64 * SCHEDULERS / device.fp64)
         chain = (
-            p.chain_cycles + p.chain_shared * device.latencies.shared + rounds * latency + BARRIER_CYCLES
+            max(p.chain_cycles, busy) + p.chain_shared * device.latencies.shared + rounds * latency + BARRIER_CYCLES
             + local / work.warps / LOCAL_TOGETHER * device.latencies.l1
         )  # fmt: skip
         l2_bytes = (traffic.l2_read_bytes + traffic.l2_write_bytes) * share

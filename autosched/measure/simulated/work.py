@@ -30,6 +30,9 @@ class Phase:
         wavefronts: Passes through shared memory; conflicting lanes of an atomic operation are serialised.
         register_array_requests: Accesses to per-thread arrays at a run-time index, which use local memory if the
             compiler does not keep the array in registers.
+        warp_instructions: Issued instructions of the busiest warp of a block.
+        warp_fp64: Double-precision arithmetic of the warp with most.
+        warp_load_registers: Destination registers of loads from global memory in a lane of the warp with most.
         chain_cycles: Cycles of arithmetic on the longest chain of dependent instructions of a thread.
         chain_global: Loads from global memory on that chain.
         chain_shared: Loads from shared memory on that chain.
@@ -51,6 +54,9 @@ class Phase:
     shared_requests: float = 0.0
     wavefronts: float = 0.0
     register_array_requests: float = 0.0
+    warp_instructions: float = 0.0
+    warp_fp64: float = 0.0
+    warp_load_registers: float = 0.0
     chain_cycles: float = 0.0
     chain_global: float = 0.0
     chain_shared: float = 0.0

@@ -62,7 +62,7 @@ def streaming(
     phase = Phase(
         instructions=20.0 * requests, fp32=requests, integer=2 * requests, load_requests=requests,
         load_registers=requests, store_requests=1.0, load_sectors=sectors, store_sectors=4.0, passes=sectors / 4 + 1,
-        chain_cycles=100.0, chain_global=chain_global,
+        warp_load_registers=requests * 32 / threads, chain_cycles=100.0, chain_global=chain_global,
     )  # fmt: skip
     read = BufferWork(
         name="in", bytes=blocks * int(sectors) * 32, load_sectors=sectors, load_bytes=sectors * 32,

@@ -55,6 +55,12 @@ def test_iterations_of_a_sum(role: LoopRole) -> None:
     assert found["chain_global"] == (1.0 if role is LoopRole.UNROLLED else 12 / UNROLLED_BY_COMPILER)
 
 
+@pytest.mark.parametrize(("extent", "groups"), [(10, 5), (9, 3), (8, 2), (7, 7 / 4)])
+def test_iterations_are_grouped_by_a_divisor_of_the_extent(extent: int, groups: float) -> None:
+    copy = Let("v", BufferRead(IN, ix.add(T, ix.scale(var("k", extent), 32)), 0))
+    assert chain(loop("k", extent, LoopRole.SERIAL, copy))["chain_global"] == pytest.approx(groups)
+
+
 def test_a_sum_over_two_loops_waits_for_each_load_once() -> None:
     """Values from before a loop add latency once, not in each iteration."""
     at = ix.add(T, ix.add(ix.scale(var("j", 20), 3200), ix.scale(var("k", 40), 32)))

@@ -19,6 +19,7 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
+    Stmt,
     Store,
     StoreVector,
     Value,
@@ -161,6 +162,34 @@ def test_short_loops_are_unrolled_without_being_told() -> None:
     )
     ir = kernel(loop("t", 32, LoopRole.THREAD, body), reads=(IN,), writes=(OUT,))
     assert count_kernel(ir).total("load_requests") == 1.0
+
+
+def test_addresses_and_guards_count_towards_the_length_of_a_loop() -> None:
+    """Ninety-six copies are few operations; with an address of several terms, each under a guard, they are many."""
+
+    def waits(at: ix.Index, *, guarded: bool) -> float:
+        copy: Stmt = Let("v", BufferRead(IN, at, 0))
+        if guarded:
+            copy = If(CompareIndex("le", at, 1_000_000, bool_), (copy,))
+        body = loop("r", 12, LoopRole.SERIAL, loop("s", 8, LoopRole.SERIAL, copy))
+        return count_kernel(kernel(loop("t", 32, LoopRole.THREAD, body), reads=(IN,))).total("chain_global")
+
+    row, column = var("r", 12), var("s", 8)
+    assert waits(ix.add(AT, column), guarded=False) == 1.0
+    assert waits(ix.add(AT, ix.add(ix.scale(row, 4096), ix.scale(column, 64))), guarded=True) == 12 / 4
+
+
+def test_the_busiest_warp_is_counted() -> None:
+    """Two nests, the second of one warp in four: its instructions are a quarter of those of four warps."""
+    two = var("u", 32)
+    wide = loop("t", 128, LoopRole.THREAD, Let("x", BufferRead(IN, var("t", 128), 0)))
+    narrow = loop("u", 32, LoopRole.THREAD, *(Let(f"v{k}", BufferRead(IN, ix.add(two, 4096 * k), k)) for k in range(9)))
+    work = count_kernel(kernel(wide, Barrier(), narrow, reads=(IN,), block=(128, 1, 1)))
+    first, second = work.phases
+    assert (first.load_registers, first.warp_load_registers) == (4.0, 1.0)
+    assert (second.load_registers, second.warp_load_registers) == (9.0, 9.0)
+    assert first.warp_instructions == pytest.approx(first.instructions / 4)
+    assert second.warp_instructions > second.instructions / 2
 
 
 def test_barriers_begin_phases() -> None:

@@ -70,6 +70,22 @@ def test_loads_on_the_way_need_registers() -> None:
     assert timed(work, registers=24).parts["latency"] > 4 * timed(work, registers=96).parts["latency"]
 
 
+def test_a_barrier_waits_for_the_warp_with_most_loads() -> None:
+    """The same loads by one warp of eight fill its registers eight times as often."""
+    all_warps = streaming(blocks=SMS, requests=512.0)
+    one_warp = replace(all_warps, phases=(replace(all_warps.phases[0], warp_load_registers=512.0),))
+    latencies = [timed(work, registers=40).parts["latency"] for work in (all_warps, one_warp)]
+    assert 5 < latencies[1] / latencies[0] < 8
+
+
+@pytest.mark.parametrize(("count", "cycles"), [("warp_instructions", 2.0), ("warp_fp64", 2.0)])
+def test_a_warp_issues_its_instructions_one_by_one(count: str, cycles: float) -> None:
+    """Eight warps take as long as the busiest, though units and schedulers have time for more."""
+    even, uneven = computing(**{count: 1e3}), computing(**{count: 1e4})
+    longer = timed(uneven).parts["latency"] - timed(even).parts["latency"]
+    assert longer == pytest.approx(9e3 * cycles / DEVICE.clock_hz)
+
+
 def test_a_load_waits_for_the_farthest_of_its_sectors() -> None:
     """Of requests with four sectors more wait for DRAM than of requests with one, at the same share of misses."""
     traffic = Traffic(0.0, 0.0, 0.0, 0.0, 0.0, miss_l1=0.5, miss_l2=0.25)
