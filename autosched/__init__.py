@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from autosched.runtime.benchmark import Benchmark
     from autosched.runtime.call.compiled import CompiledPipeline
     from autosched.scheduled_pipeline import ScheduledPipeline
+    from autosched.search.guidance.guide import Guide, KernelGuide
     from autosched.target import Target, get_target
     from autosched.torch_custom_op import torch_operator
 
@@ -94,7 +95,9 @@ _LAZY = {
     "Benchmark": "autosched.runtime.benchmark",
     "CompiledPipeline": "autosched.runtime.call.compiled",
     "Exported": "autosched.export",
+    "Guide": "autosched.search.guidance.guide",
     "JitFunction": "autosched.jit_function",
+    "KernelGuide": "autosched.search.guidance.guide",
     "KernelInfo": "autosched.runtime.backends.kernel_info",
     "ScheduledPipeline": "autosched.scheduled_pipeline",
     "Target": "autosched.target",
@@ -120,9 +123,11 @@ __all__ = [
     "Exported",
     "Expr",
     "Func",
+    "Guide",
     "Input",
     "InputError",
     "JitFunction",
+    "KernelGuide",
     "KernelInfo",
     "LaunchError",
     "MeasureError",

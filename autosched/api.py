@@ -13,6 +13,8 @@ from autosched.lang.expr import Scalar
 from autosched.lang.pipeline import Pipeline
 from autosched.schedule.io.serialise import load_schedule as read_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.guidance.guide import Guide
+from autosched.search.guidance.guide_file import as_guide
 from autosched.search.settings import SAMPLES
 from autosched.search.tune.request import Request
 from autosched.target import Target, get_target
@@ -47,6 +49,7 @@ def schedule(
     reuse: bool = True,
     measure_finalists: bool | None = None,
     workers: int | None = None,
+    guide: Guide | str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> ScheduledPipeline:
     """Find a schedule for a pipeline; needs no GPU unless schedules are measured on one.
@@ -86,6 +89,8 @@ def schedule(
             Several rewrites of a pipeline of about a dozen stages or more are searched at a time, by forks of this
             process (on Linux); the schedule is the same for any number. None stands for the environment variable
             ``AUTOSCHED_WORKERS``, by default the CPUs that this process may use, at most 8.
+        guide: Choices of an expert that the schedule must meet, or the path of a YAML or JSON file with them. It
+            restricts the search; tuned schedules are not reused, and finalists are not timed.
         progress: Called after each search with the number of finished and of all searches. When left out, a search of
             over a second shows a bar if standard error is a terminal, and removes it at the end.
 
@@ -94,12 +99,15 @@ def schedule(
 
     Raises:
         InputError: For invalid shapes, parameters, target, strategy, effort or model, or a device that this machine
-            lacks.
+            lacks; for a guide that no schedule meets, with the reason.
         MeasureError: If no schedule could be measured.
         BoundsError: If a stage reads outside an input, with stage, index and range.
         DSLError: If no output box is declared and none can be deduced.
     """
-    request = Request(strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort, measure_finalists, workers)
+    request = Request(
+        strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort, measure_finalists, workers,
+        as_guide(guide),
+    )  # fmt: skip
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     if request.is_baseline:  # importing the search takes longer than making the baseline
@@ -133,6 +141,7 @@ def autotune(
     measure: str = "device",
     seed: int = 0,
     keep: bool = True,
+    guide: Guide | str | os.PathLike[str] | None = None,
     report: Callable[[TuneReport], None] | None = None,
 ) -> ScheduledPipeline:
     """Repeat search, measurement and training of the cost model; return the fastest schedule.
@@ -155,7 +164,8 @@ def autotune(
             weights when left out.
         measure: As for `schedule`.
         seed: Random seed.
-        keep: Store the schedule in the user's schedule cache, which `schedule` reads.
+        keep: Store the schedule in the user's schedule cache, which `schedule` reads; not with a ``guide``.
+        guide: As for `schedule`: all candidates meet it.
         report: Called with the progress.
 
     Returns:
@@ -166,14 +176,23 @@ def autotune(
         MeasureError: If no schedule has a time.
         DatabaseError: If results cannot be read or stored.
     """
+    from autosched.search.guidance.guide_checks import check_guide
+    from autosched.search.guidance.guided_settings import guided_settings
+    from autosched.search.settings import COMPILED
     from autosched.search.tune.autotune.run import tune
     from autosched.search.tune.autotune.settings import TuneSettings
 
     chosen = _as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
-    tuning = TuneSettings(iterations, samples, weights=None if weights is None else os.fspath(weights), seed=seed)
+    chosen_guide = as_guide(guide)
+    check_guide(bound, chosen_guide, chosen)
+    tuning = TuneSettings(
+        iterations, samples, weights=None if weights is None else os.fspath(weights), seed=seed,
+        search=guided_settings(COMPILED, chosen_guide),
+    )  # fmt: skip
     tuned, provenance = tune(
-        bound, chosen, tuning, params, seconds=seconds, database=database, resume=resume, measure=measure, keep=keep,
+        bound, chosen, tuning, params, seconds=seconds, database=database, resume=resume, measure=measure,
+        keep=keep and not chosen_guide,
         report=report,
     )  # fmt: skip
     return ScheduledPipeline(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from autosched.deprecation import renamed_fields
 from autosched.errors import InputError
+from autosched.search.guidance.guide import Guide
 
 Sampling = Literal["hierarchical", "exhaustive"]
 Atomics = Literal["none", "exact", "all"]
@@ -97,6 +98,7 @@ class SearchSettings:
         max_idle_lanes: Most idle lanes in a stage's active warps, relative to the most threads of a block.
         max_thread_points: Most points of a producer in the registers of a thread.
         max_thread_bytes: Most bytes of a producer in the registers of a thread.
+        guide: Choices of an expert, which restrict the options (`autosched.search.guidance`).
     """
 
     beam_size: int = 32
@@ -138,6 +140,7 @@ class SearchSettings:
     max_idle_lanes: float = 0.5
     max_thread_points: int = 16
     max_thread_bytes: int = 128
+    guide: Guide = field(default_factory=Guide)
 
     def __post_init__(self) -> None:
         if self.beam_size < 1 or self.passes < 1:

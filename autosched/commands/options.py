@@ -142,6 +142,13 @@ effort_option = click.option(
     help="How long the search may take: `thorough` searches wider and adds greedy searches, `fast` is greedy alone.",
 )
 
+guide_option = click.option(
+    "--guide",
+    type=PATH,
+    metavar="FILE",
+    help="File of choices that the schedule must meet, YAML or JSON: streaming, tiles, memory, fusion, occupancy.",
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to stdout.")
 
 

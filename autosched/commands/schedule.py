@@ -11,7 +11,16 @@ import click
 from autosched.api import schedule as find_schedule
 from autosched.commands.explain import as_dict, print_explanation
 from autosched.commands.files import check_writable
-from autosched.commands.options import MOST, PATH, Pairs, effort_option, json_option, problem_options, search_options
+from autosched.commands.options import (
+    MOST,
+    PATH,
+    Pairs,
+    effort_option,
+    guide_option,
+    json_option,
+    problem_options,
+    search_options,
+)
 from autosched.commands.problem import configure
 from autosched.commands.show import format_time, print_json
 from autosched.commands.trials import how_text, print_trials, trials_data
@@ -59,6 +68,7 @@ TOP_K = 5
     type=click.IntRange(1, MOST_JOBS),
     help="Processes of a long search; by default as AUTOSCHED_WORKERS says.",
 )
+@guide_option
 @click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
@@ -80,6 +90,7 @@ def schedule(
     no_reuse: bool,
     measure_finalists: bool | None,
     workers: int | None,
+    guide: Path | None,
     explained: bool,
     html: Path | None,
     out: Path | None,
@@ -105,6 +116,7 @@ def schedule(
         reuse=not no_reuse,
         measure_finalists=measure_finalists,
         workers=workers,
+        guide=guide,
         progress=_silent if as_json else None,
     )
     taken = time.perf_counter() - started

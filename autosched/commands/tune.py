@@ -13,7 +13,7 @@ import click
 from autosched.api import autotune
 from autosched.commands.exit_handling import INTERRUPTED
 from autosched.commands.files import check_writable
-from autosched.commands.options import MOST, PATH, SECONDS, Pairs, json_option, problem_options
+from autosched.commands.options import MOST, PATH, SECONDS, Pairs, guide_option, json_option, problem_options
 from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import format_time, print_json, print_table
@@ -47,6 +47,7 @@ ITERATIONS = 20
     "--weights", metavar="FILE", help="Initial weights, or `random`: analytical times; by default the shipped ones."
 )
 @click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device.")
+@guide_option
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @json_option
@@ -64,6 +65,7 @@ def tune(
     resume: bool,
     weights: str | None,
     simulated: bool,
+    guide: Path | None,
     out: Path | None,
     html: Path | None,
     as_json: bool,
@@ -80,7 +82,8 @@ def tune(
             scheduled = autotune(
                 problem.pipeline, problem.shapes, target, problem.params, iterations=iterations, samples=samples,
                 seconds=seconds, database=database, resume=resume, weights=weights,
-                measure="simulated" if simulated else "device", seed=seed, report=report,
+                measure="simulated" if simulated else "device", seed=seed, guide=guide,
+                report=report,
             )  # fmt: skip
     except KeyboardInterrupt:
         click.echo("interrupted; measurements are kept, and the same command with --resume continues", err=True)

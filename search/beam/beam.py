@@ -17,8 +17,11 @@ from autosched.search.beam.state import State, state_key
 from autosched.search.cost.protocol import all_comparable, rounded_cost
 from autosched.search.evaluate.batched import EvaluationCoroutine, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import copy_sources
+from autosched.search.guidance.copy_assignment import CopyAssignment
 from autosched.search.refine.large_neighbourhood import Refinement
 from autosched.search.refine.pinned import PinnedDecision, pinned_decisions
+from autosched.search.refine.retile import Retiler
 from autosched.search.refine.row_kernels import RowKernelSearch
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -27,6 +30,8 @@ BLESSED_WITHIN = 1.2
 """Ratio of predicted times, of a state over the best, up to which its structure is blessed for the next pass."""
 GRACE_S = 0.2
 """Seconds after the deadline within which the first pass may complete a state."""
+MOST_ASSIGNED = 8
+"""States, the cheapest ones, that get the copies of a guide."""
 UNBLESSED_PENALTY = 10
 """Added to the cost factor of a state whose structure is not blessed."""
 
@@ -125,7 +130,7 @@ class BeamSearch:
         Args:
             states: Complete states of `run_neighbourhoods`, cheapest first.
         """
-        s, states = self.settings, list(states)
+        s, states = self.settings, self._with_assigned_copies(states)
         if s.refine and not self.late():
             refinement = Refinement(self.expander, self.late)
             if states and s.cache_read_tolerance and self.evaluator.target.kind == "cuda" and not self.late():
@@ -136,6 +141,15 @@ class BeamSearch:
                 states.insert(0, refinement.with_materialised(states[0]))
             states = self.with_row_kernels(states)
         return states
+
+    def _with_assigned_copies(self, states: list[State]) -> list[State]:
+        """Return complete states, the cheapest ones with the copies that a guide assigns to their kernels."""
+        guide, enumerator = self.evaluator.settings.guide, self.expander.enumerator
+        if not copy_sources(self.evaluator.bound, guide, "shared"):
+            return list(states)
+        assignment = CopyAssignment(self.evaluator, enumerator, Retiler(self.evaluator, enumerator, self.late))
+        assigned = (assignment.with_copies(state) for state in states[:MOST_ASSIGNED])
+        return sorted((s for s in assigned if s is not None), key=lambda state: rounded_cost(state.cost))
 
     def with_row_kernels(self, states: list[State]) -> list[State]:
         """Return complete states, cheapest first: those given, and the cheapest with row kernels if that is faster."""
@@ -256,6 +270,7 @@ class BeamSearch:
         cost: dict[str, float] = {name: 0.0 for name in best.levels}
         for piece, seconds in zip(best.pieces, best.costs, strict=True):
             cost[piece.sketch.func] += seconds
-        names = sorted(cost, key=lambda n: (cost[n], n))
+        guided = self.expander.enumerator.allowed_levels
+        names = [n for n in sorted(cost, key=lambda n: (cost[n], n)) if n not in guided]
         decisions = pinned_decisions(self.expander.enumerator.compute_locations, best)
-        self.frozen = {name: decisions[name] for name in names[: int(len(names) - math.log2(len(names)))]}
+        self.frozen = {name: decisions[name] for name in names[: int(len(cost) - math.log2(len(cost)))]}

@@ -11,6 +11,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import deviations
 
 
 def schedule_of(evaluator: KernelEvaluator, state: State) -> Schedule:
@@ -27,7 +28,7 @@ def ordered(evaluator: KernelEvaluator, state: State) -> list[PartialKernel]:
 
 
 def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator[tuple[Schedule, State]]:
-    """Yield distinct legal schedules with their states, in the order of the states.
+    """Yield distinct legal schedules that meet the guide up to streaming, with their states, in the order of these.
 
     The exact checks decide: a search applies the same rules to arrays of candidates, but to a few blocks only. Illegal
     states are rare; they are counted as pruned.
@@ -41,5 +42,9 @@ def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator
         reasons = violations(evaluator.bound, schedule, evaluator.target)
         if reasons:
             evaluator.counts.pruned[f"illegal in the end: {reasons[0]}"] += 1
+            continue
+        unmet = deviations(evaluator.bound, schedule, evaluator.settings.guide, evaluator.target, streams=False)
+        if unmet:
+            evaluator.counts.pruned[f"not as the guide says: {unmet[0]}"] += 1
             continue
         yield schedule, state

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.featurize.featurizer import MAX_BATCH, Featurizer, SketchFeaturizer
+from autosched.featurize.sketch.candidate_layout import CandidateLayout
 from autosched.featurize.sketch.kernel_from_sketch import planned_kernel
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.search.cost.protocol import CostModel, Floats, all_comparable, features_read
 from autosched.search.evaluate.counts import Counts
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
+from autosched.search.evaluate.guide_limits import GuideLimits, guide_limits
 from autosched.search.evaluate.pruning_rules import LEGAL, PRUNED_BY, REASONS, early_reasons, late_reasons
 from autosched.search.settings import SearchSettings
 from autosched.search.space.row_scans import seconds_of_all_steps
@@ -172,7 +174,7 @@ class KernelEvaluator:
         if model.overflow:
             return TOO_MANY_READS.reason
         layout = model.tables.lay_out([model], [np.array([params], np.int64)])
-        return REASONS[early_reasons(layout, self.settings, self.target)[0]]
+        return REASONS[early_reasons(layout, self.settings, self.target, self._limits([model], layout))[0]]
 
     def _evaluate(self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], prune: bool) -> None:
         """Evaluate one batch of kernels, given as tile sizes by sketch."""
@@ -186,7 +188,7 @@ class KernelEvaluator:
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
         layout = shared.lay_out(models, params)
-        codes = early_reasons(layout, self.settings, self.target)
+        codes = early_reasons(layout, self.settings, self.target, self._limits(models, layout))
         chosen = codes == 0 if prune else np.ones(len(codes), bool)
         costs = np.full(len(codes), np.nan)
         if chosen.any():
@@ -202,6 +204,13 @@ class KernelEvaluator:
         else:
             self.counts.seconds["features"] += time.perf_counter() - started
         self._store_verdicts(models, tables, all_comparable(costs), codes)
+
+    def _limits(self, models: Sequence[SketchFeaturizer], layout: CandidateLayout) -> GuideLimits | None:
+        """Return the limits of the guide on laid-out candidates; None if it has none."""
+        if self.target.kind != "cuda" or not self.settings.guide:
+            return None
+        sketches = [models[k].sketch for k in layout.sketches]
+        return guide_limits(self.settings.guide, sketches, layout.batch.sketch)
 
     def _store_verdicts(
         self, models: Sequence[SketchFeaturizer], tables: Sequence[list[Params]], costs: Floats, codes: Ints

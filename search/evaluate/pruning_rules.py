@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.featurize.regions.occupancy import resident_blocks
 from autosched.featurize.schema import INDEX
 from autosched.featurize.sketch.candidate_layout import CandidateLayout
 from autosched.featurize.tables.candidate_batch import Batch, RaggedRows
@@ -14,11 +15,13 @@ from autosched.featurize.tables.descriptor_tables import BLOCK, THREAD
 from autosched.featurize.tables.pipeline_tables import BatchEvaluation
 from autosched.schedule.policy import is_unrolled, unrolls_reduction
 from autosched.schedule.tilings import MAX_UNROLLED_LOADS
+from autosched.search.evaluate.guide_limits import GuideLimits
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 PRUNED_BY = frozenset({"points_computed_minimum", "points_computed_total", "idle_lane_wastage", "inlined_calls"})
 """Features that `reasons_of` reads."""
@@ -34,25 +37,36 @@ REASONS = (
     "too large for a thread's registers",
     "serial loops too long to unroll",
     "an inlined Func is evaluated too often",
+    "less occupancy than the guide asks for",
+    "more threads in a block than the guide gives its root",
     "too much recomputation",
     "too many idle lanes",
 )
 """Reasons by number; the lowest number takes precedence."""
-EARLY = 8
+EARLY = 10
 """Number of early reasons: they depend on the layout of a kernel alone, not on its accesses."""
 
 
-def reasons_of(candidates: BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
-    """Return the number of each candidate's pruning reason, ``int64[M]``; 0 if it is not pruned."""
-    early = early_reasons(candidates, s, t)
+def reasons_of(candidates: BatchEvaluation, s: SearchSettings, t: Target, limits: GuideLimits | None = None) -> Ints:
+    """Return the number of each candidate's pruning reason, ``int64[M]``; 0 if it is not pruned.
+
+    Args:
+        candidates: The candidates.
+        s: Limits of the rules.
+        t: The device.
+        limits: Limits of a guide; None without any.
+    """
+    early = early_reasons(candidates, s, t, limits)
     return np.where(early > 0, early, late_reasons(candidates, s))
 
 
-def early_reasons(candidates: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target) -> Ints:
+def early_reasons(
+    candidates: CandidateLayout | BatchEvaluation, s: SearchSettings, t: Target, limits: GuideLimits | None = None
+) -> Ints:  # fmt: skip
     """As `reasons_of`, for the early reasons alone."""
     g = candidates.geometry
     fits, short = _register_tiles(candidates, s, t)
-    bad = (
+    bad: tuple[Bools, ...] = (
         (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
         np.asarray((g.block > np.array(t.max_block_dim)).any(axis=1)),
         candidates.shared_bytes > t.shared_per_block_optin,
@@ -62,6 +76,12 @@ def early_reasons(candidates: CandidateLayout | BatchEvaluation, s: SearchSettin
         ~short,
         np.array([(p.calls >= s.max_inlined_calls).any() for p in candidates.batch.plans])[candidates.batch.sketch],
     )
+    if limits is not None:
+        root_threads = g.nests.entered[candidates.batch.nests.start].prod(axis=1)
+        bad += (
+            _occupancy(candidates, t) < limits.occupancy,
+            limits.fixed_block & (g.block.prod(axis=1) > root_threads),
+        )
     return _first_of(bad, 1)
 
 
@@ -76,6 +96,13 @@ def _first_of(bad: Sequence[Bools], number: int) -> Ints:
     for k, mask in reversed(list(enumerate(bad, number))):
         codes[mask] = k
     return codes
+
+
+def _occupancy(candidates: CandidateLayout | BatchEvaluation, t: Target) -> Floats:
+    """Return the resident threads of a multiprocessor over those that it can have, ``float64[M]``, by shared memory."""
+    warps = -(-candidates.geometry.block.prod(axis=1) // t.warp_size)
+    occupancy: Floats = resident_blocks(t, warps, candidates.shared_bytes) * warps / t.max_warps_per_sm
+    return occupancy
 
 
 def _every(batch: Batch, nests: Bools) -> Bools:

@@ -18,6 +18,7 @@ from autosched.search.beam.state import Params, PartialKernel, State
 from autosched.search.cost.memory_transactions import sectors_moved
 from autosched.search.evaluate.batched import Kernel, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import copy_sources
 from autosched.search.refine.retile import Retiler
 from autosched.search.refine.tile_alignment import alignments, with_alignment
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -123,7 +124,8 @@ class CacheReadSearch:
             for group in model.accesses_of(stage).loads:
                 if group.source not in inside and group.rows:
                     reads[group.source] = reads.get(group.source, 0) + len(group.offsets)
-        often = [s for s, n in reads.items() if n >= LEAST_LOADS]
+        direct = copy_sources(self.evaluator.bound, self.evaluator.settings.guide, "global")
+        often = [s for s, n in reads.items() if n >= LEAST_LOADS and s not in direct]
         return sorted(often, key=lambda s: (-reads[s], s))
 
     def variants(self, kernel: Kernel, source: str) -> list[Kernel]:

@@ -9,6 +9,8 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import deviations
+from autosched.search.guidance.stream_search import StreamSearch
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.linear_threads import LinearThreadSearch
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
@@ -20,6 +22,8 @@ Improver = type[MainloopSearch | SlidingWindowSearch | LinearThreadSearch]
 
 MOST_IMPROVED: dict[Improver, int] = {MainloopSearch: 8, SlidingWindowSearch: 2, LinearThreadSearch: 2}
 """Number of schedules, the best ones, that each improver is applied to."""
+MOST_STREAMED = 4
+"""Number of schedules, the best ones, whose kernels are made to stream where a guide says so."""
 
 
 @dataclass
@@ -49,6 +53,7 @@ class MainloopImprover:
             (SlidingWindowSearch, sliding),
             (LinearThreadSearch, self.settings.linear_threads),
         )
+        ranked += self._streaming(ranked)
         for kind, enabled in kinds:
             if enabled:
                 ranked += list(self._improved(kind, ranked))
@@ -63,10 +68,36 @@ class MainloopImprover:
             if r.evaluator is None or r.evaluator.target.kind == "cpu":
                 continue
             better = self._improver(kind, r.evaluator).improved(r.schedule, _kernel_costs(r))
-            if better is not None and better[0] not in seen:
+            if better is not None and better[0] not in seen and self._is_guided(better[0], r.evaluator):
                 schedule, seconds = better
                 seen.add(schedule)
                 yield replace(r, schedule=schedule, seconds=seconds, state=None)
+
+    def _streaming(self, ranked: list[RankedSchedule]) -> list[RankedSchedule]:
+        """Return variants of the best schedules whose kernels stream as the guide says; none without such a choice."""
+        guide = self.settings.guide
+        streams = [k.stream for k in (guide.every, *guide.kernels.values()) if k.stream is not None]
+        streaming: list[RankedSchedule] = []
+        for r in [r for r in ranked if r.state is not None][: MOST_STREAMED if streams else 0]:
+            if self.late() or r.evaluator is None:
+                break
+            key = StreamSearch, id(r.evaluator)
+            search = self._improvers.get(key)
+            if search is None:
+                bound, target, model = r.evaluator.bound.rewritten, r.evaluator.target, r.evaluator.model
+                search = self._improvers[key] = StreamSearch(bound, target, model, self.settings, self.late)
+            better = search.improved(r.schedule, _kernel_costs(r))
+            if better is not None:
+                streaming.append(replace(r, schedule=better[0], seconds=better[1], state=None))
+            elif isinstance(search, StreamSearch):
+                reasons = (f"the kernel of {func} cannot stream: {why}" for func, why in search.reasons.items())
+                r.evaluator.counts.pruned.update(reasons)
+        return streaming
+
+    def _is_guided(self, schedule: Schedule, evaluator: KernelEvaluator) -> bool:
+        """Whether a schedule meets the guide, up to streaming."""
+        guide, bound = self.settings.guide, evaluator.bound.rewritten
+        return not deviations(bound, schedule, guide, evaluator.target, streams=False)
 
     def _improver(self, kind: Improver, evaluator: KernelEvaluator) -> ScheduleImprover:
         """Return the improver of an evaluator's pipeline, made when it is first used."""

@@ -17,6 +17,7 @@ from autosched.schedule.kernel.vector_access import max_vector_length
 from autosched.schedule.types import Level
 from autosched.search.beam.state import Params, PartialKernel, State, tiling_buckets
 from autosched.search.evaluate.evaluator import TOO_MANY_READS, KernelEvaluator
+from autosched.search.guidance.level_restrictions import EVERY_LEVEL, FUSED, level_restrictions
 from autosched.search.rewrites.warp_reductions import has_lanes, only_whole_rows, only_whole_warps, with_long_rows
 from autosched.search.settings import SearchSettings
 from autosched.search.space.atomic_updates import has_atomic_update, only_whole_bins, reads_atomic_update
@@ -24,7 +25,7 @@ from autosched.search.space.compute_locations import ComputeLocations
 from autosched.search.space.decisions import Decision, Option, TileOptions
 from autosched.search.space.periods import periods
 from autosched.search.space.row_scans import scan_stage, with_scan_tilings
-from autosched.search.space.tilings import default_tiling, member_tilings, root_tilings
+from autosched.search.space.tilings import GuidedTile, default_tiling, member_tilings, root_tilings
 
 Ints = NDArray[np.int64]
 KeptKernels = tuple[tuple[PartialKernel, ...], tuple[float, ...]]
@@ -43,11 +44,13 @@ class OptionEnumerator:
 
     Attributes:
         compute_locations: Compute locations of Funcs.
+        allowed_levels: Kinds of compute locations that a guide leaves to some Funcs.
     """
 
     evaluator: KernelEvaluator
     select_tilings: TilingSelection | None = None
     compute_locations: ComputeLocations = field(init=False)
+    allowed_levels: Mapping[str, frozenset[str]] = field(init=False)
     _extents: dict[tuple[KernelSketch, Params], tuple[int, ...]] = field(init=False, default_factory=dict)
     _tilings: dict[KernelSketch, list[Params]] = field(init=False, default_factory=dict)
     _tile_lists: dict[KernelSketch, TileOptions] = field(init=False, default_factory=dict)
@@ -59,6 +62,7 @@ class OptionEnumerator:
 
     def __post_init__(self) -> None:
         self.compute_locations = ComputeLocations(self.evaluator.featurizer)
+        self.allowed_levels = level_restrictions(self.bound, self.settings.guide)
 
     @property
     def bound(self) -> BoundPipeline:
@@ -151,10 +155,14 @@ class OptionEnumerator:
         func = self.bound.funcs[decision.func]
         readers = self.replaced_kernels(state, decision)
         unchanged = [p for k, p in enumerate(state.pieces) if k not in readers]
-        options = self._root_options(state, func, readers, unchanged) if only in (None, "root") else []
+        allowed = self.allowed_levels.get(decision.func, EVERY_LEVEL)
+        if not fusion and allowed <= FUSED - {"inline"}:
+            allowed = EVERY_LEVEL  # without fusion a guide cannot be met yet
+        at_root = only in (None, "root") and "root" in allowed
+        options = self._root_options(state, func, readers, unchanged) if at_root else []
         if func.is_output or not readers or (options and reads_atomic_update(self.bound, func)):
             return options
-        kinds = [kind for kind in self.settings.locations if only in (None, kind)]
+        kinds = [kind for kind in self.settings.locations if only in (None, kind) and kind in allowed]
         if "inline" in kinds and self.compute_locations.can_inline(func):
             options += self._inline_options(state, func, readers, unchanged)
         if fusion and len(readers) == 1 and self._has_one_kernel(state, func, readers[0]):
@@ -359,9 +367,13 @@ class OptionEnumerator:
             settings = with_long_rows(self.settings) if self.bound.lane_loops else self.settings
             of_dim = periods(self.bound, sketch.func) if sketch.stages[0].number == 0 else {}
             at = {k: of_dim[d] for k, d in enumerate(grid.dims) if d in of_dim}
-            table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole, at)
+            guided = self._guided_tile(sketch.func, grid.dims)
+            table = root_tilings(grid.sizes.tolist(), vector, settings, target, whole, at, guided)
             table = only_whole_bins(self.bound, self.bound.funcs[sketch.func], table)
             table = only_whole_rows(self.bound, sketch.func, grid, vector, table)
+            if not len(table):
+                self._tilings[bare] = []
+                return self._tilings[bare]
             _, count = grid.blocks(table)
             blocks = count.prod(axis=1)
             busy = _busy(blocks, target.multiprocessors, self.settings.max_idle_multiprocessors)
@@ -370,6 +382,13 @@ class OptionEnumerator:
             tilings: list[Params] = [tuple(row) for row in selected.tolist()]
             self._tilings[bare] = tilings if self.select_tilings is None else self.select_tilings(bare, tilings)
         return self._tilings[bare]
+
+    def _guided_tile(self, func: str, dims: Sequence[str]) -> dict[int, GuidedTile]:
+        """Return the tile sizes that a guide gives the root kernel of a Func, by position of the dimension."""
+        guide = self.settings.guide.of(func)
+        threads, points = guide.threads, guide.serial_points()
+        chosen = {k: GuidedTile(threads.get(d), points.get(d)) for k, d in enumerate(dims) if d != guide.stream}
+        return {k: tile for k, tile in chosen.items() if tile != GuidedTile()}
 
     def pin_tilings(self, sketch: KernelSketch, tilings: list[Params]) -> None:
         """Fix the tilings of a root kernel that `tilings` returns."""
@@ -398,10 +417,16 @@ class OptionEnumerator:
                 longest,
                 long_rows=bool(self.bound.scans),
                 without_loop=_dims_without_loop(func),
+                guided=self._guided_threads(func),
             )
             table = only_whole_warps(self.bound, vector, table)
             tilings = self._member_tilings[key] = [tuple(t) for t in table.tolist()]
         return tilings
+
+    def _guided_threads(self, func: BoundFunc) -> dict[int, int]:
+        """Return the threads that a guide gives a fused producer, by position of the dimension."""
+        own = self.settings.guide.kernels.get(func.name)
+        return {} if own is None else {k: own.threads[d] for k, d in enumerate(func.dims) if d in own.threads}
 
     def tile_buckets(self, options: TileOptions, depth: int) -> Ints:
         """Return the bucket of each tiling of a root kernel; tilings with equal structural hash to a depth share it."""

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,13 @@ LEAST_CPU_VECTORS = 2
 """Least vectors per lane loop on a CPU, if the row is long enough."""
 CPU_ROWS = 4
 """Points of a whole tile in a further dimension on a CPU from which on partial tiles are not tried."""
+
+
+class GuidedTile(NamedTuple):
+    """Threads and serial points of one dimension that a guide chooses; None for those that are searched."""
+
+    threads: int | None = None
+    points: int | None = None
 
 
 def serial_sizes(extent: int, *, vector: bool, settings: SearchSettings, warp: int) -> list[int]:
@@ -91,6 +99,7 @@ def cpu_lanes(extent: int, target: Target) -> list[int]:
 def root_tilings(
     sizes: Sequence[int], vector: int, settings: SearchSettings, target: Target, whole: Collection[int] = (),
     periods: Mapping[int, Period] = MappingProxyType({}),
+    guided: Mapping[int, GuidedTile] = MappingProxyType({}),
 ) -> Ints:  # fmt: skip
     """Return threads and serial points ``int64[N, 2 * dims]`` to try for a root stage.
 
@@ -101,11 +110,14 @@ def root_tilings(
         target: Device limits.
         whole: Positions of dimensions with one thread per point.
         periods: Periods of some dimensions, by position.
+        guided: Tile sizes that a guide chooses, by position.
     """
 
     def pairs(k: int, n: int) -> list[tuple[int, int]]:
         if k in whole:
             return [(n, 1)]
+        if k in guided:
+            return _guided_pairs(guided[k], n, k == vector, len(sizes) == 1, settings, target)
         of_period = period_pairs(periods[k], k == vector, target) if k in periods else []
         return of_period or _pairs(n, k == vector, len(sizes) == 1, settings, target)
 
@@ -114,10 +126,11 @@ def root_tilings(
         return np.zeros((1, 0), np.int64)
     table = _product(choices)
     threads, serial = table[:, :, 0], table[:, :, 1]
+    most_points = max(settings.max_serial_points, prod(tile.points or 1 for tile in guided.values()))
     legal = (
         (threads.prod(axis=1) <= target.max_threads_per_block)
         & ((threads > 1).sum(axis=1) <= 3)
-        & (serial.prod(axis=1) <= settings.max_serial_points)
+        & (serial.prod(axis=1) <= most_points)
     )
     chosen: Ints = np.concatenate([threads, serial], axis=1)[legal]
     return chosen
@@ -141,6 +154,26 @@ def _pairs(extent: int, vector: bool, alone: bool, settings: SearchSettings, tar
     return list(dict.fromkeys(pairs))
 
 
+def _guided_pairs(
+    tile: GuidedTile, extent: int, vector: bool, alone: bool, settings: SearchSettings, target: Target
+) -> list[tuple[int, int]]:
+    """Return the pairs of threads and serial points to try in a dimension of which a guide chooses one or both."""
+    if tile.threads is not None and tile.points is not None:
+        return [(tile.threads, tile.points)]
+    warp, most = target.warp_size, target.max_threads_per_block
+    if tile.points is not None:
+        outer = -(-extent // tile.points)
+        if vector and target.kind == "cpu":
+            return [(lanes, tile.points) for lanes in cpu_lanes(outer, target)]
+        threads = thread_sizes(outer, vector=vector, alone=alone, settings=settings, most=most)
+        return [(t, tile.points) for t in threads]
+    assert tile.threads is not None
+    if vector and target.kind == "cpu":
+        return [(tile.threads, 1)]
+    outer = -(-extent // tile.threads)
+    return [(tile.threads, s) for s in serial_sizes(outer, vector=False, settings=settings, warp=warp)]
+
+
 def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
     """Return the Cartesian product of pairs, ``int64[N, choices, 2]``."""
     arrays = [np.array(c, np.int64) for c in choices]
@@ -150,7 +183,7 @@ def _product(choices: Sequence[Sequence[tuple[int, int]]]) -> Ints:
 
 def member_tilings(
     extents: Sequence[int], vector: int, settings: SearchSettings, target: Target, longest: int = 1, *,
-    long_rows: bool = False, without_loop: Collection[int] = (),
+    long_rows: bool = False, without_loop: Collection[int] = (), guided: Mapping[int, int] = MappingProxyType({}),
 ) -> Ints:  # fmt: skip
     """Return threads ``int64[N, dims]`` to try for the region of a fused producer at BLOCK; further points are serial.
 
@@ -165,6 +198,7 @@ def member_tilings(
         longest: Elements of the longest vector to try; 1 for none.
         long_rows: Whether more threads are tried for a single long row, as in blocks of a scan.
         without_loop: Positions of dimensions with one thread, as no stage has a parallel loop over them.
+        guided: Threads that a guide chooses, by position of the dimension.
     """
     if not extents:
         return np.zeros((1, 0), np.int64)
@@ -172,6 +206,9 @@ def member_tilings(
     for k, n in enumerate(extents):
         if k in without_loop:
             choices.append([1])
+            continue
+        if k in guided:
+            choices.append([min(guided[k], n)])
             continue
         if k == vector and target.kind == "cpu":
             choices.append([n] if n <= target.max_block_dim[0] else [])  # see `cpu_lanes`

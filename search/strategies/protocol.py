@@ -14,6 +14,7 @@ from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.evaluator import Verdicts
 from autosched.search.gc_pause import reduced_gc
+from autosched.search.guidance.guided_settings import guided_rewrites
 from autosched.search.results import SearchResult, baseline_alone
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
 from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
@@ -80,7 +81,7 @@ class Beam:
         if is_too_long(bound):
             return baseline_alone(bound, target, TOO_LONG)
         settings = affordable(self.settings, bound)
-        rewrites = fusion_rewrites(bound, target, settings)
+        rewrites = guided_rewrites(fusion_rewrites(bound, target, settings), settings.guide)
         shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(rewrites) > 1 else None
         searches = [RewriteSearch(r, target, model, settings, seed, shared_cache) for r in rewrites]
         results = list(search_portfolio(searches, seconds, count))

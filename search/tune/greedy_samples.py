@@ -24,6 +24,7 @@ from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.counts import Counts
 from autosched.search.evaluate.evaluator import KernelEvaluator, KernelVerdict
 from autosched.search.gc_pause import reduced_gc
+from autosched.search.guidance.guided_settings import guided_rewrites
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule, SearchResult, baseline_alone, no_state_note
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
@@ -147,7 +148,7 @@ class GreedySampler:
         self, seeds: Sequence[tuple[int, ...]], deadline: float | None = None
     ) -> list[RankedSchedule | None]:
         """Return the schedules of several greedy searches, as `greedy` does, with batched evaluations."""
-        self.evaluator.settings = GREEDY
+        self.evaluator.settings = replace(GREEDY, guide=self.beam.guide)
         rngs = map(np.random.default_rng, seeds)
         searches = [BeamSearch(self.evaluator, rng, deadline, self._decider).steps() for rng in rngs]
         results = run_batched(self.evaluator, searches)
@@ -163,7 +164,8 @@ def samplers_of(
 ) -> list[GreedySampler]:
     """Return a sampler of the pipeline and of each rewrite that may be faster."""
     settings = affordable(beam or COMPILED, bound)
-    return [GreedySampler(rewrite, target, model, settings) for rewrite in fusion_rewrites(bound, target, settings)]
+    rewrites = guided_rewrites(fusion_rewrites(bound, target, settings), settings.guide)
+    return [GreedySampler(rewrite, target, model, settings) for rewrite in rewrites]
 
 
 @reduced_gc()

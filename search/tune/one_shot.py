@@ -20,8 +20,13 @@ from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.calibration.processor_scale import ProcessorScale
 from autosched.search.calibration.scale_cache import SEARCH_LIMIT_S, find_scale, is_this_processor, measure_scale
 from autosched.search.cost.protocol import CostModel
+from autosched.search.guidance.conformance import deviations
+from autosched.search.guidance.guide import Guide
+from autosched.search.guidance.guide_checks import check_guide
+from autosched.search.guidance.guided_results import conforming, given_up_notes
+from autosched.search.guidance.guided_settings import guided_settings
 from autosched.search.results import RankedSchedule, SearchResult
-from autosched.search.strategies.protocol import STRATEGIES, Strategy
+from autosched.search.strategies.protocol import STRATEGIES, Beam, Strategy
 from autosched.search.tune.compiled_residency import with_compiled_residency
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.effort_levels import effort_level
@@ -63,9 +68,11 @@ def find_schedule(
         MeasureError: If no schedule could be measured.
         CacheError: If the cache directory cannot be written.
     """
+    check_guide(bound, request.guide, target)
     key = _cache_key(request, target)
     if key is not None:
-        cached = find_tuned(bound, target) or find_searched(bound, target, key)
+        tuned = None if request.guide else find_tuned(bound, target)
+        cached = tuned or find_searched(bound, target, key)
         if cached is None and target.kind == "cuda" and compiler_problem(target):
             key |= _UNCHECKED  # a schedule without spill check does not count as checked once there is a compiler
             cached = find_searched(bound, target, key)
@@ -81,6 +88,7 @@ def find_schedule(
     result, failed = _search(bound, target, request, params, progress, model, deadline)
     notes = [result.note] if result.note else []
     trials = None
+    result = conforming(bound, result, request.guide, target)
     if request.strategy is None:
         result, note = _prefer_without_spills(bound, target, request, result, deadline)
         notes += [note] if note else []
@@ -95,6 +103,7 @@ def find_schedule(
             notes.append(f"{trials.wrong} schedules computed a wrong result and were left out; please report this")
         notes += [trials.note] if trials.note else []
     best = result.ranked[0]
+    notes += given_up_notes(bound, best.schedule, request.guide)
     scale = ProcessorScale() if failed else _scale(request, target, best)
     provenance = Provenance(
         strategy=_name(request.strategy),
@@ -112,6 +121,7 @@ def find_schedule(
         took_s=time.perf_counter() - started,
         note="; ".join(notes),
         effort=request.effort if request.strategy is None else "",
+        guide=request.guide.to_json() if request.guide else "",
     )
     if key is not None and not failed:
         keep_searched(bound, target, key, best.schedule, provenance, trials)
@@ -139,6 +149,8 @@ def _prefer_without_spills(
     """Return a search result with schedules that do not spill first, repaired if necessary, and a note for users."""
     spills = SpillTable(bound, target, effort_level(request.effort).most_source * request.top_k, deadline)
     ranked = with_repaired(result.ranked, spills, request.top_k)
+    if request.guide:
+        ranked = tuple(r for r in ranked if not deviations(bound, r.schedule, request.guide, target))
     filtered = without_spills(ranked, spills, request.top_k)
     rest = tuple(r for r in ranked if all(r is not k for k in filtered.kept))
     kept = with_compiled_residency(filtered.kept, spills)
@@ -171,13 +183,28 @@ def _search(
         except Exception as error:
             if (callback is not None and callback.failed) or not isinstance(r.cost, str | os.PathLike | None):
                 raise  # the caller's model or callback may be the cause
+            if r.guide:
+                raise  # no fallback meets a guide
             used, result = search_fallbacks(bound, target, r.seed, _left(deadline))
             warn_of_failure(error, bound, target, r.seed, params, used)
             return replace(result, note=f"the search failed with {type(error).__name__}"), True
     strategy = STRATEGIES[r.strategy] if isinstance(r.strategy, str) else r.strategy
+    if r.guide:
+        strategy = _guided(strategy, r.guide)
     chosen = None if r.cost is None else cost_model(r.cost, target)
     result = strategy.search(bound, target, cost=chosen, seed=r.seed, seconds=_left(deadline), count=r.top_k)
     return (result if chosen is None else replace(result, model=chosen.name)), False
+
+
+def _guided(strategy: Strategy, guide: Guide) -> Beam:
+    """Return a beam search that meets a guide.
+
+    Raises:
+        InputError: If the strategy is no beam search.
+    """
+    if not isinstance(strategy, Beam):
+        raise InputError(f"a {type(strategy).__name__} takes no guide: pass a Beam, or leave the strategy out")
+    return replace(strategy, settings=guided_settings(strategy.settings, guide))
 
 
 @dataclass
@@ -199,7 +226,7 @@ def _draw(
     bound: BoundPipeline, target: Target, model: CostModel, r: Request, progress: Progress | None,
     deadline: float | None,
 ) -> SearchResult:  # fmt: skip
-    settings = effort_level(r.effort).settings[target.kind]
+    settings = guided_settings(effort_level(r.effort).settings[target.kind], r.guide)
     if r.top_k == 1:  # kernels with slower cache reads are for measurements: by prediction they never come first
         settings = replace(settings, cache_read_tolerance=min(settings.cache_read_tolerance, 1.0))
     samplers = samplers_of(bound, target, model, settings)
@@ -224,7 +251,8 @@ def _measure(
     from autosched.search.tune.top_k import measure_ranked
 
     backend = backend_for(target, request.measure)
-    return measure_ranked(Problem.of(bound, params), result.ranked[: request.top_k], target, backend)
+    ranked, problem = result.ranked[: request.top_k], Problem.of(bound, params)
+    return measure_ranked(problem, ranked, target, backend, choose_baseline=not request.guide)
 
 
 def _times_finalists(request: Request, target: Target) -> bool:
@@ -257,6 +285,7 @@ def _cache_key(request: Request, target: Target) -> dict[str, object] | None:
         "measure": request.measure if request.top_k > 1 else "",
         "seed": request.seed,
         "seconds": request.seconds,
+        **({"guide": request.guide.to_json()} if request.guide else {}),
         "cost": ANALYTICAL if cost == ANALYTICAL else _weights_digest(os.fspath(cost), target),
         "finalists": cpu_source(target.multiprocessors) if _times_finalists(request, target) else "",
     }

@@ -29,6 +29,7 @@ class Provenance:
         note: Note for users, or empty.
         reused: Whether the schedule comes from the user's cache.
         effort: Effort of the search; empty for a strategy of the caller's choice, and for tuning.
+        guide: The expert's choices as JSON (`autosched.Guide`); empty without any.
     """
 
     how: str = SEARCHED
@@ -44,6 +45,7 @@ class Provenance:
     reused: bool = False
     effort: str = ""
     scale: str = ""
+    guide: str = ""
 
     def __repr__(self) -> str:
         by = f" by {self.model}" if self.model else ""
@@ -54,10 +56,11 @@ class Provenance:
         note = f"; {self.note}" if self.note else ""
         strategy = f" by {self.strategy}" if self.strategy else ""
         effort = f"{self.effort} effort, " if self.effort else ""
+        guide = f", guide {self.guide}" if self.guide else ""
         samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         return (
             f"<Provenance: {', '.join([self.how + strategy, *times])}; {effort}{samples}, seed {self.seed}, "
-            f"in {format_time(self.took_s)}{reused}{note}>"
+            f"in {format_time(self.took_s)}{guide}{reused}{note}>"
         )
 
     def to_data(self) -> dict[str, Any]:

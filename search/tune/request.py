@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
+from autosched.search.guidance.guide import Guide
 from autosched.search.tune.arguments import LARGEST_SEED, check_seconds, check_switch, check_whole
 from autosched.search.tune.effort_levels import Effort, effort_level, samples_of
 from autosched.search.tune.provenance import Provenance
@@ -40,6 +41,7 @@ class Request:
         measure_finalists: Whether the best schedules are timed where the target is this machine's processor; None for
             the default of the environment.
         workers: Processes of the search without a strategy, this one included; None for the environment's number.
+        guide: Choices of an expert, which the schedule meets.
     """
 
     strategy: str | Strategy | None = None
@@ -53,6 +55,7 @@ class Request:
     effort: Effort = "default"
     measure_finalists: bool | None = None
     workers: int | None = None
+    guide: Guide = field(default_factory=Guide)
 
     def __post_init__(self) -> None:
         if isinstance(self.strategy, str) and self.strategy not in STRATEGY_NAMES:
@@ -66,6 +69,13 @@ class Request:
         check_switch("measure_finalists", self.measure_finalists)
         if self.workers is not None:
             check_whole("workers", self.workers, 1, MOST_JOBS)
+        if not isinstance(self.guide, Guide):
+            raise InputError(f"guide is a {type(self.guide).__name__}: give a Guide, or the path of a file with one")
+        if self.guide and isinstance(self.strategy, str) and self.strategy != "beam":
+            raise InputError(
+                f"strategy {self.strategy!r} follows rules of its own and takes no guide: leave the strategy out, or "
+                "choose beam"
+            )
 
     @property
     def searches(self) -> int:
@@ -84,8 +94,8 @@ class Request:
 
     def may_time_finalists(self) -> bool:
         """Return whether finalists are timed if the target is this machine's processor."""
-        if self.strategy is not None or self.top_k > 1 or self.measure != "device":
-            return False
+        if self.strategy is not None or self.top_k > 1 or self.measure != "device" or self.guide:
+            return False  # finalists include the baseline, which a guide may exclude
         if self.measure_finalists is not None:
             return self.measure_finalists
         return settings().host_timing and self.effort != "fast"  # timing takes longer than a fast search

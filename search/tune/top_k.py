@@ -207,6 +207,7 @@ def measure_ranked(
     *,
     settings: MeasureSettings | None = None,
     seed: int = 0,
+    choose_baseline: bool = True,
 ) -> Trials:
     """Measure schedules and the baseline, and choose one.
 
@@ -219,6 +220,7 @@ def measure_ranked(
         backend: Backend of the measurements.
         settings: Processes and time limits.
         seed: Seed of the inputs.
+        choose_baseline: Whether the baseline may be chosen; otherwise it is timed for comparison alone.
 
     Raises:
         MeasureError: If no schedule has a time; the message has the first failure.
@@ -246,7 +248,10 @@ def measure_ranked(
     if not timed:
         raise MeasureError(f"no schedule of {problem.title} has a time: {next(iter(trials.values())).problem}")
     by_model = [t for r in ranked if (t := timed.get(schedule_text(bound, r.schedule)))]
-    all_timed = list(timed.values())
+    if not choose_baseline and not by_model:
+        failed = next((t.problem for t in trials.values() if t.problem), "not measured")
+        raise MeasureError(f"no schedule of {problem.title} that meets the guide has a time: {failed}")
+    all_timed = list(timed.values()) if choose_baseline else by_model
     reference = [timed[roots.schedule]] if roots.schedule in timed else []
     with InterleavedComparison(backend, settings) as comparison:
         selection = select_fastest((by_model or all_timed)[0], [all_timed], comparison, reference)

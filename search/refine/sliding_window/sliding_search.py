@@ -142,8 +142,12 @@ class SlidingWindowSearch:
             now: Seconds of the kernels to replace.
         """
         searches = self._searches.setdefault(signature, {})
+        guide = self.settings.guide.of(site.root.func)
         for dim, windows in site.sliding_dims(self.bound):
-            for rows in ROWS_OF_STEP:
+            if guide.stream not in (None, dim) or (guide.stream is None and dim in guide.serial_points()):
+                continue
+            guided_rows = guide.rows_of_step(dim)
+            for rows in ROWS_OF_STEP if guided_rows is None else (guided_rows,):
                 if self.late():
                     break
                 direction = WalkDirection(dim, rows, windows)
@@ -167,7 +171,8 @@ class SlidingWindowSearch:
         first = self._fastest(site, [(t, t.steps, transfer) for t in tiles[:MOST_FILLED] for transfer in TransferMode])
         if first is None:
             return None
-        others = [n for n in step_counts(self.bound, site, first.tiled.direction) if n != first.steps]
+        guide = self.settings.guide.of(site.root.func)
+        others = [n for n in step_counts(self.bound, site, first.tiled.direction, guide) if n != first.steps]
         second = self._fastest(site, [(first.tiled, n, first.transfer) for n in others])
         return min((s for s in (first, second) if s is not None), key=lambda s: rounded_cost(s.seconds))
 

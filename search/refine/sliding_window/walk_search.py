@@ -33,6 +33,7 @@ from autosched.search.beam.state import Params
 from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.guide import KernelGuide
 from autosched.search.refine.mainloop.step_cost import StepCostModel
 from autosched.search.refine.mainloop.step_search import TransferMode
 from autosched.search.refine.mainloop.step_tilings import tiled_steps, within_limits
@@ -120,7 +121,8 @@ class WalkTilingSearch:
     def __post_init__(self, settings: SearchSettings) -> None:
         site = self.site
         cached = insert_cache_reads(self.bound, site.cache_reads)
-        numbers = step_counts(self.bound, site, self.direction)
+        guide = settings.guide.of(site.root.func)
+        numbers = step_counts(self.bound, site, self.direction, guide)
         root = cached.funcs[site.root.func]
         extent = root.extents[root.dims.index(self.direction.dim)]
         concurrent = [n for n in numbers if n * FEW_BLOCKS * self.direction.rows <= extent]
@@ -133,6 +135,8 @@ class WalkTilingSearch:
         except ScheduleError:
             return
         locations = tuple(ComputeLocation(m, Level.BLOCK, site.root) for m in site.fused)
+        if settings.guide:
+            settings = replace(settings, guide=settings.guide.of_step(site.root.func, self.direction.dim))
         settings = replace(settings, max_recompute=float("inf"))  # each row is computed in one step only
         self._evaluator = KernelEvaluator(slides.bound, self.target, StepCostModel(self.model, slides), settings)
         self._enumerator = OptionEnumerator(self._evaluator, self._with_rows_of_step)
@@ -196,10 +200,16 @@ def with_step_count(bound: BoundPipeline, kernel: Kernel, steps: int) -> Kernel:
     return replace(kernel, roots=(Root(tiling),))
 
 
-def step_counts(bound: BoundPipeline, site: SlidingWindowSite, direction: WalkDirection) -> list[int]:
-    """Return the step counts of a block to try in a direction."""
+def step_counts(
+    bound: BoundPipeline, site: SlidingWindowSite, direction: WalkDirection, guide: KernelGuide | None = None
+) -> list[int]:
+    """Return the step counts of a block to try in a direction: that of a guide, if it chooses one."""
     func = insert_cache_reads(bound, site.cache_reads).funcs[site.root.func]
-    return step_counts_of(func.extents[func.dims.index(direction.dim)], direction.rows)
+    extent = func.extents[func.dims.index(direction.dim)]
+    chosen = None if guide is None else guide.steps(direction.dim, direction.rows)
+    if chosen is not None:
+        return [chosen] if 1 < chosen <= -(-extent // direction.rows) else []
+    return step_counts_of(extent, direction.rows)
 
 
 def step_counts_of(extent: int, rows: int) -> list[int]:

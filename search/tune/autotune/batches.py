@@ -20,6 +20,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import deviations
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule
@@ -87,11 +88,16 @@ def draw_batch(
         deadline: End of the time budget by `time.perf_counter`, or None.
     """
     batch: dict[str, DrawnCandidate] = {}
+    bound, target, guide = samplers[0].bound, samplers[0].target, samplers[0].beam.guide
+
+    def is_guided(drawn: DrawnCandidate) -> bool:
+        return not (guide and deviations(bound, from_json(drawn.schedule, bound), guide, target))
+
     mutations = round(settings.mutations * settings.samples) if fastest else 0
     searched = settings.samples - mutations
     first = _one_shot_ranking(samplers, settings, deadline) if iteration == 0 else ()
     for drawn in itertools.chain(first, _search(samplers, settings, iteration, searched, drawn_before, deadline)):
-        if drawn.schedule not in drawn_before:
+        if drawn.schedule not in drawn_before and is_guided(drawn):
             batch.setdefault(drawn.schedule, drawn)
         if len(batch) >= searched:
             break
@@ -99,7 +105,7 @@ def draw_batch(
     for drawn in _mutate(samplers, fastest[:PARENTS], CHOICE * mutations, rng, {*drawn_before, *batch}, deadline):
         if len(batch) >= settings.samples:
             break
-        if drawn.schedule not in drawn_before:
+        if drawn.schedule not in drawn_before and is_guided(drawn):
             batch.setdefault(drawn.schedule, drawn)
     return list(batch.values())
 

@@ -152,7 +152,7 @@ class Tuner:
         s = self.settings
         samplers = samplers_of(self._bound, self._target, self._model_of(iteration), s.search)
         drawn_before = {d.schedule for batch in self.state.drawn for d in batch}
-        baseline_entry = [self._baseline] if iteration == 0 else []
+        baseline_entry = [self._baseline] if iteration == 0 and not s.search.guide else []  # a guide may exclude it
         drawn_before.add(self._baseline.schedule)
         settings = BatchSettings(s.samples - len(baseline_entry), s.searches, s.mutations, s.seed)
         fastest = [text for _, text in self._results.fastest(self._all_drawn)]

@@ -62,6 +62,7 @@ def tune(
         source=tuned.source,
         took_s=time.perf_counter() - started,
         note="; ".join(n for n in ("ended by the time budget" if tuned.cut_short else "", tuned.trials.note) if n),
+        guide=tuning.search.guide.to_json() if tuning.search.guide else "",
     )
     if keep:
         with InterleavedComparison(backend) as comparison:
@@ -82,6 +83,7 @@ def tune(
 
 def _default_database(problem: Problem, target: Target, source: str, tuning: TuneSettings) -> Path:
     """Return the database of a run without a given one; equal runs have equal paths."""
-    settings_text = json.dumps([tuning.samples, tuning.seed, tuning.weights])
+    guide = [tuning.search.guide.to_json()] if tuning.search.guide else []
+    settings_text = json.dumps([tuning.samples, tuning.seed, tuning.weights, *guide])
     name = digest(problem.text(), target.name, source, settings_text)[:24]
     return settings().require_cache_dir() / "tuning" / name / "results.sqlite"
