@@ -30,7 +30,7 @@ BLESSED_WITHIN = 1.2
 """Ratio of predicted times, of a state over the best, up to which its structure is blessed for the next pass."""
 GRACE_S = 0.2
 """Seconds after the deadline within which the first pass may complete a state."""
-MOST_ASSIGNED = 8
+MOST_ASSIGNED = 4
 """States, the cheapest ones, that get the copies of a guide."""
 UNBLESSED_PENALTY = 10
 """Added to the cost factor of a state whose structure is not blessed."""

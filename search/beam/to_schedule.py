@@ -11,7 +11,7 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Schedule
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.guidance.conformance import deviations
+from autosched.search.guidance.conformance import NOT_AS_GUIDED, deviations
 
 
 def schedule_of(evaluator: KernelEvaluator, state: State) -> Schedule:
@@ -45,6 +45,6 @@ def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator
             continue
         unmet = deviations(evaluator.bound, schedule, evaluator.settings.guide, evaluator.target, streams=False)
         if unmet:
-            evaluator.counts.pruned[f"not as the guide says: {unmet[0]}"] += 1
+            evaluator.counts.pruned[f"{NOT_AS_GUIDED}{unmet[0]}"] += 1
             continue
         yield schedule, state

@@ -18,6 +18,8 @@ from autosched.search.guidance.guide import Guide, KernelGuide, Memory
 from autosched.search.guidance.level_restrictions import boundary_copies, fused_funcs
 from autosched.target import Target
 
+NOT_AS_GUIDED = "not as the guide says: "
+"""Beginning of the reasons for states that deviate from the guide (`autosched.search.evaluate.counts`)."""
 PHRASES: Mapping[str, str] = {
     "shared": "in shared memory",
     "registers": "in registers",

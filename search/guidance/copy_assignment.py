@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
@@ -18,6 +18,8 @@ from autosched.search.refine.mainloop.step_tilings import tiled_steps
 from autosched.search.refine.retile import Retiler
 from autosched.search.space.option_enumeration import OptionEnumerator
 
+UNMET = "guide: "
+"""Beginning of the reasons for states without a kernel that meets the guide (`autosched.search.evaluate.counts`)."""
 MOST_REFINED = 2
 """Tilings of a kernel with copies, the fastest ones, that are refined."""
 
@@ -37,6 +39,7 @@ class CopyAssignment:
     evaluator: KernelEvaluator
     enumerator: OptionEnumerator
     retiler: Retiler
+    _cache: dict[tuple[KernelSketch, tuple[str, ...]], PartialKernel | None] = field(init=False, default_factory=dict)
 
     def with_copies(self, state: State) -> State | None:
         """Return a complete state with the copies; None if a kernel has no legal tiling with its copies."""
@@ -52,7 +55,7 @@ class CopyAssignment:
         return State(tuple(pieces), costs, state.levels, sum(costs), state.steps)
 
     def kernel_with_copies(self, piece: PartialKernel) -> PartialKernel | None:
-        """Return a kernel with its copies; None if no tiling is legal.
+        """Return a kernel with its copies, retiled; None if no tiling is legal.
 
         With a floor of occupancy, the least used copies are given up until some tiling meets it (section II-B2).
         """
@@ -61,10 +64,17 @@ class CopyAssignment:
             return piece
         sources = self._sources(piece.sketch)
         while sources:
-            kernel = self._with(piece.sketch, sources)
+            key = piece.sketch, tuple(sources)
+            if key not in self._cache:
+                self._cache[key] = self._with(*key)
+            kernel = self._cache[key]
             if kernel is not None:
                 return kernel
             if guide.occupancy is None:
+                names = ", ".join(sources)
+                self.evaluator.counts.pruned[
+                    f"{UNMET}no tiling of {piece.sketch.func} with copies of {names} is legal"
+                ] += 1
                 return None
             sources = sources[:-1]
         return piece

@@ -56,7 +56,7 @@ class KernelGuide:
 
     Attributes:
         stream: Dimension that blocks stream along: a sliding window with rolling buffers in shared memory.
-        threads: Threads of a block by dimension.
+        threads: Threads of a block by dimension. Along the streamed dimension it is one thread if others are given.
         points: Points of a thread by dimension. Along the streamed dimension these are the points of a block over all
             of its steps; as many as the dimension has is serial streaming.
         unroll: Points of a thread that are unrolled by dimension. Along the streamed dimension these are the points of
@@ -115,6 +115,7 @@ class KernelGuide:
         threads = dict(self.threads)
         if rows is not None:
             serial[dim] = rows
+        if threads or rows is not None:
             threads.setdefault(dim, 1)
         return replace(self, stream=None, threads=threads, points=serial, unroll={})
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
-from autosched.search.guidance.conformance import copies_given_up, deviations
+from autosched.search.guidance.conformance import NOT_AS_GUIDED, copies_given_up, deviations
+from autosched.search.guidance.copy_assignment import UNMET
 from autosched.search.guidance.guide import Guide
 from autosched.search.results import SearchResult
 from autosched.target import Target
@@ -33,7 +34,7 @@ def conforming(bound: BoundPipeline, result: SearchResult, guide: Guide, target:
         return replace(result, ranked=kept)
     raise InputError(
         f"no schedule of {bound.pipeline.name!r} for {target.name} meets the guide: {unmet[0][0]}{_reason(result)}; "
-        "leave out this choice, or give it other sizes"
+        "leave out this choice, give it other sizes, or raise the effort of the search"
     )
 
 
@@ -42,12 +43,13 @@ def _reason(result: SearchResult) -> str:
     if result.cut_short:
         return ", as the time budget ended before the search"
     pruned = result.counts.pruned
-    streams = [reason for reason in pruned if "cannot stream" in reason]
-    if streams:
-        return f", as {streams[0]}"
-    if not pruned:
+    unmet = [reason for reason, _ in pruned.most_common() if reason.startswith(UNMET)]
+    if unmet:
+        return f", as {unmet[0].removeprefix(UNMET)}"
+    others = [(reason, count) for reason, count in pruned.most_common() if not reason.startswith(NOT_AS_GUIDED)]
+    if not others:
         return ""
-    reason, count = pruned.most_common(1)[0]
+    reason, count = others[0]
     return f"; of the candidates {count} were left out because of: {reason}"
 
 

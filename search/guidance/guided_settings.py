@@ -26,7 +26,7 @@ def guided_settings(settings: SearchSettings, guide: Guide) -> SearchSettings:
         settings = replace(settings, max_idle_lanes=1.0)
     if guide.memory or guide.fuse or any(k.threads or k.points or k.unroll for k in kernels):
         settings = replace(settings, max_recompute=math.inf)
-    return replace(settings, guide=guide)
+    return replace(settings, guide=guide, baseline_tolerance=0.0)  # simpler strategies meet no guide
 
 
 def guided_rewrites(rewrites: Iterable[BoundPipeline], guide: Guide) -> list[BoundPipeline]:

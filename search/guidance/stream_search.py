@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule, StageId
-from autosched.search.cost.protocol import CostModel, rounded_cost
+from autosched.search.cost.protocol import CostModel
 from autosched.search.guidance.conformance import copy_sources, theoretical_occupancy
 from autosched.search.guidance.direct_loads import LEAST_LOADS, direct_loads
 from autosched.search.guidance.level_restrictions import EVERY_LEVEL, level_restrictions
@@ -19,8 +20,10 @@ from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSi
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
-MOST_BUFFERED = 4
+MOST_BUFFERED = 2
 """Inlined Funcs of a kernel, those whose evaluations load the most, that are tried in rolling buffers."""
+USUALLY_WITHIN = 2.0
+"""Ratio of predicted times, of a streaming kernel over those that it replaces, up to which one is sought first."""
 
 
 @dataclass
@@ -79,31 +82,36 @@ class StreamSearch:
         self, schedule: Schedule, position: int, costs: Mapping[Kernel, float]
     ) -> tuple[SlidingWindowSite, SlidingWindowKernel] | None:
         """Return the streaming kernel with the largest gain for the kernel at a position, and its site."""
-        kernel = schedule.kernels[position]
-        func = kernel.root_funcs[0]
+        func = schedule.kernels[position].root_funcs[0]
+        sites = list(self._sites(schedule, position))
+        seconds = [sum(costs[schedule.kernels[k]] for k in site.kernels) for site in sites]
         best: tuple[float, SlidingWindowSite, SlidingWindowKernel] | None = None
-        tried = False
-        for site in self._sites(schedule, position):
-            tried = True
-            found = self._with_occupancy(site)
-            if found is None:
-                continue
-            gain = sum(costs[schedule.kernels[k]] for k in site.kernels) - found[1].seconds
-            if best is None or rounded_cost(gain) > rounded_cost(best[0]):
-                best = gain, *found
-        if best is None:
-            dim = self.settings.guide.of(func).stream
-            self.reasons[func] = (
-                f"no tiling with a window along {dim} is legal" if tried else f"no source or producer moves along {dim}"
-            )
-            return None
-        return best[1], best[2]
+        for slowest in (USUALLY_WITHIN, math.inf):
+            for site, before in zip(sites, seconds, strict=True):
+                most = slowest * before if best is None else before - best[0]
+                found = self._with_occupancy(site, most)
+                if found is not None and (best is None or before - found[1].seconds > best[0]):
+                    best = before - found[1].seconds, *found
+            if best is not None:
+                return best[1], best[2]
+        dim = self.settings.guide.of(func).stream
+        self.reasons[func] = (
+            f"no tiling with a window along {dim} is legal" if sites else f"no source or producer moves along {dim}"
+        )
+        return None
 
-    def _with_occupancy(self, site: SlidingWindowSite) -> tuple[SlidingWindowSite, SlidingWindowKernel] | None:
-        """Return the fastest kernel of a site; the least used copies are given up until the occupancy is met."""
+    def _with_occupancy(
+        self, site: SlidingWindowSite, most: float
+    ) -> tuple[SlidingWindowSite, SlidingWindowKernel] | None:
+        """Return the fastest kernel of a site; the least used copies are given up until the occupancy is met.
+
+        Args:
+            site: The site.
+            most: Predicted seconds from which on a kernel is of no use.
+        """
         floor = self.settings.guide.of(site.root.func).occupancy
         while site.fused:
-            best = self._search.best(site)
+            best = self._search.best(site, most)
             if best is not None and (
                 floor is None or theoretical_occupancy(self.bound, best.kernel, self.target) >= floor
             ):

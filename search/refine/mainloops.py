@@ -10,6 +10,7 @@ from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.guidance.conformance import deviations
+from autosched.search.guidance.copy_assignment import UNMET
 from autosched.search.guidance.stream_search import StreamSearch
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.linear_threads import LinearThreadSearch
@@ -22,7 +23,7 @@ Improver = type[MainloopSearch | SlidingWindowSearch | LinearThreadSearch]
 
 MOST_IMPROVED: dict[Improver, int] = {MainloopSearch: 8, SlidingWindowSearch: 2, LinearThreadSearch: 2}
 """Number of schedules, the best ones, that each improver is applied to."""
-MOST_STREAMED = 4
+MOST_STREAMED = 2
 """Number of schedules, the best ones, whose kernels are made to stream where a guide says so."""
 
 
@@ -57,7 +58,18 @@ class MainloopImprover:
         for kind, enabled in kinds:
             if enabled:
                 ranked += list(self._improved(kind, ranked))
-        return sorted(ranked, key=lambda r: rounded_cost(r.seconds))
+        return sorted(self._meeting_guide(ranked), key=lambda r: rounded_cost(r.seconds))
+
+    def _meeting_guide(self, ranked: list[RankedSchedule]) -> list[RankedSchedule]:
+        """Return the schedules that meet the guide; all of them if none does, so that the reason can be given."""
+        guide = self.settings.guide
+        if not guide:
+            return ranked
+        met = [
+            r for r in ranked
+            if r.evaluator and not deviations(r.evaluator.bound.rewritten, r.schedule, guide, r.evaluator.target)
+        ]  # fmt: skip
+        return met or ranked
 
     def _improved(self, kind: Improver, ranked: list[RankedSchedule]) -> Iterator[RankedSchedule]:
         """Yield improved variants of the best schedules that were made from search states."""
@@ -90,7 +102,7 @@ class MainloopImprover:
             if better is not None:
                 streaming.append(replace(r, schedule=better[0], seconds=better[1], state=None))
             elif isinstance(search, StreamSearch):
-                reasons = (f"the kernel of {func} cannot stream: {why}" for func, why in search.reasons.items())
+                reasons = (f"{UNMET}the kernel of {func} cannot stream: {why}" for func, why in search.reasons.items())
                 r.evaluator.counts.pruned.update(reasons)
         return streaming
 
