@@ -22,6 +22,10 @@ from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
 from autosched.model.train.fine_tuning import TuningSettings
 from autosched.schedule.io.typed_json import read_settings
+from autosched.search.guidance.guide import Guide
+from autosched.search.guidance.guide_checks import check_guide
+from autosched.search.guidance.guide_file import as_guide
+from autosched.search.guidance.guided_settings import guided_settings
 from autosched.search.settings import SearchSettings
 from autosched.search.tune.autotune.counts_text import counts_text
 from autosched.search.tune.autotune.loop import Tuner
@@ -35,12 +39,15 @@ def tuned(config: DictConfig) -> Tuned:
     OmegaConf.resolve(config)
     plain: Any = OmegaConf.to_container(config)
     target = get_target(config.target)
+    problem = Problem.app(config.app, dict(config.sizes), dict(config.params))
+    given = plain["guide"]
+    guide = read_settings(given, "guide", Guide) if isinstance(given, dict) else as_guide(given)
+    check_guide(problem.bind(), guide, target)
     settings = TuneSettings(
         config.iterations, config.samples, config.searches, config.mutations, config.weights, config.seed,
-        read_settings(plain["search"], "search", SearchSettings),
+        guided_settings(read_settings(plain["search"], "search", SearchSettings), guide),
         read_settings(plain["training"], "training", TuningSettings),
     )  # fmt: skip
-    problem = Problem.app(config.app, dict(config.sizes), dict(config.params))
     backend = backend_for(target, config.measured_on)
     with tuning() as report:
         tuner = Tuner(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,19 @@ def test_tunes_with_settings_of_the_configuration(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "simulated:H200" in done.stdout
     assert (tmp_path / "t.weights.safetensors").exists()
+
+
+def test_takes_a_guide(tmp_path: Path) -> None:
+    (tmp_path / "guide.yaml").write_text("every: {threads: {x: 32, y: 4}}")
+    small = ("+sizes.H=34", "+sizes.W=66", "iterations=1", "samples=2", "searches=2", "search=greedy")
+    database = f"database={tmp_path / 't.sqlite'}"
+    done = tune(*small, "training.passes=1", database, f"guide={tmp_path / 'guide.yaml'}")
+    assert done.returncode == 0, done.stderr
+    schedule = json.loads((tmp_path / "t.schedule.json").read_text())
+    threads = [[p for p in r["loops"] if p[1] == "thread"] for k in schedule["kernels"] for r in k["roots"]]
+    assert threads and all(sorted(p[2] for p in t) == [4, 32] for t in threads), threads
+    done = tune(*small, database, "guide={every: {threads: {q: 32}}}")
+    assert done.returncode == 1 and "every names the dimension 'q'" in done.stderr
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
