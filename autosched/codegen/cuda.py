@@ -97,7 +97,8 @@ def print_cuda(kernel: KernelIR) -> CudaKernel:
 def _print_kernel(kernel: KernelIR) -> CudaKernel:
     w = Writer()
     w.line(f"// {kernel.title}")
-    w.line(f"KERNEL({kernel.name}, {kernel.threads})(")
+    bounds = f", {kernel.resident_blocks}" if kernel.resident_blocks else ""
+    w.line(f"KERNEL({kernel.name}, {kernel.threads}{bounds})(")
     params = kernel_params(kernel)
     for k, p in enumerate(params):
         end = ")" if k == len(params) - 1 else ","

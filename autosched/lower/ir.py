@@ -492,6 +492,7 @@ class KernelIR:
         step_loops: Loops around all blocks, from outer to inner as ``(name, extent)``; each iteration is a launch.
         step: Name of the scalar parameter with the number of the launch.
         linear_threads: Whether the thread loops of a nest divide a linear index of the threads, innermost loop fastest.
+        resident_blocks: Least blocks of a multiprocessor, which limit the registers of a thread; 0 for no such limit.
     """
 
     name: str
@@ -509,6 +510,7 @@ class KernelIR:
     step_loops: tuple[tuple[str, int], ...] = ()
     step: str = ""
     linear_threads: bool = False
+    resident_blocks: int = 0
 
     @property
     def launches(self) -> int:

@@ -79,6 +79,7 @@ def lower_kernel(
         step_loops=tuple((p.name, p.extent) for p in plan.launches),
         step=context.step,
         linear_threads=kernel.linear_threads,
+        resident_blocks=kernel.resident_blocks,
     )
     verify(lowered)
     return lowered

@@ -231,12 +231,16 @@ class Kernel:
         linear_threads: Whether each stage numbers its threads by a linear index, x fastest, in a one-dimensional block:
             threads without points are the last ones, so that whole warps are idle. Otherwise a stage has the first
             threads along x, y and z of a block that covers all stages. The C backend has no threads and ignores it.
+        resident_blocks: Least number of blocks for whose threads a multiprocessor has registers, which limits those of
+            a thread (the second argument of ``__launch_bounds__``); 0 leaves it to the compiler. The C backend ignores
+            it.
     """
 
     roots: tuple[Root, ...]
     fused: tuple[FusedProducer, ...] = ()
     inlined: tuple[Inlined, ...] = ()
     linear_threads: bool = False
+    resident_blocks: int = 0
 
     def __repr__(self) -> str:
         return f"<Kernel {self._text()}>"

@@ -129,6 +129,7 @@ def _build(model: SketchFeaturizer, params: NDArray[np.int64], required: Mapping
         tuple(sorted(members, key=lambda m: order.index(m.func))),
         tuple(Inlined(f, calls[f]) for f in sorted(calls, key=order.index)),
         sketch.linear_threads,
+        sketch.resident_blocks,
     )
     return as_all_steps(bound, from_lane_loops(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
 

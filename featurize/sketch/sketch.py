@@ -91,6 +91,7 @@ class KernelSketch:
         orders: Nests with a loop order or a tile other than the default.
         lanes: Warp reductions of updates; each adds a loop over lanes.
         linear_threads: Whether stages number their threads by a linear index (`autosched.schedule.types.Kernel`).
+        resident_blocks: Least blocks of a multiprocessor, which limit registers; features do not depend on it.
         cache_reads: Inputs and Funcs with cache reads.
     """
 
@@ -102,6 +103,7 @@ class KernelSketch:
     orders: tuple[NestOrder, ...] = ()
     lanes: tuple[LaneLoop, ...] = ()
     linear_threads: bool = False
+    resident_blocks: int = 0
     cache_reads: frozenset[str] = field(init=False, repr=False)
     _where: Mapping[str, ComputeLocation] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
@@ -110,7 +112,7 @@ class KernelSketch:
     def __post_init__(self) -> None:
         key = (
             self.stages, self.locations, self.inlined, self.near, self.far, self.orders, self.lanes,
-            self.linear_threads,
+            self.linear_threads, self.resident_blocks,
         )  # fmt: skip
         cache_reads = frozenset(source for s in self.locations if (source := cached_source(s.func)) is not None)
         object.__setattr__(self, "cache_reads", cache_reads)

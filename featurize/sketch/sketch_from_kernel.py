@@ -70,6 +70,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
         orders=tuple(o for o in orders if o != NestOrder(o.stage)),
         lanes=lanes,
         linear_threads=kernel.linear_threads,
+        resident_blocks=kernel.resident_blocks,
     )
     return sketch, _tile_sizes(bound, sketch, kernel, members)
 

@@ -43,8 +43,9 @@ def legal_schedules(evaluator: KernelEvaluator, states: list[State]) -> Iterator
         if reasons:
             evaluator.counts.pruned[f"illegal in the end: {reasons[0]}"] += 1
             continue
-        unmet = deviations(evaluator.bound, schedule, evaluator.settings.guide, evaluator.target, streams=False)
-        if unmet:
-            evaluator.counts.pruned[f"{NOT_AS_GUIDED}{unmet[0]}"] += 1
+        guide = evaluator.settings.guide
+        unmet = next(deviations(evaluator.bound, schedule, guide, evaluator.target, streams=False), None)
+        if unmet is not None:
+            evaluator.counts.pruned[f"{NOT_AS_GUIDED}{unmet}"] += 1
             continue
         yield schedule, state

@@ -1,4 +1,4 @@
-"""Mutations: schedules that differ from given ones in one kernel's tiles, use of shared memory, or steps."""
+"""Mutations: schedules that differ in one kernel's tiles, use of shared memory, steps, or resident blocks."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ SHARED = 0.3
 
 ADDED_STEPS = 0.25
 """Share of mutations of a kernel without steps that give it a mainloop or a sliding window, where steps are mutated."""
+RESIDENT_BLOCKS = 0.05
+"""Share of mutations of a kernel's launch bounds, where steps are mutated."""
+MOST_RESIDENT = 8
+"""Most resident blocks of a mutation."""
 _TRIES = 8
 
 
@@ -37,7 +41,8 @@ class Mutator:
     Args:
         evaluator: Evaluator of the pipeline and target.
         decider: Option enumerator of searches with the same evaluator; by default a new one.
-        steps: Whether kernels with mainloops and sliding windows are mutated, and get them (GPU only).
+        steps: Whether kernels with mainloops and sliding windows are mutated, and get them, and whether resident blocks
+            are mutated (GPU only).
     """
 
     evaluator: KernelEvaluator
@@ -78,6 +83,9 @@ class Mutator:
     def _mutation(self, schedule: Schedule, k: int, rng: np.random.Generator) -> Schedule | None:
         """Return a schedule with a mutation of its kernel ``k``, which may be illegal; None if there is none."""
         kernel = schedule.kernels[k]
+        if self.steps and rng.random() < RESIDENT_BLOCKS:
+            bounded = replace(kernel, resident_blocks=int(rng.integers(MOST_RESIDENT + 1)))
+            return replace(schedule, kernels=(*schedule.kernels[:k], bounded, *schedule.kernels[k + 1 :]))
         try:
             if self.steps and kernel.mainloop_at is None and rng.random() < ADDED_STEPS:
                 ways = [self._mainloops.added, self._windows.added]

@@ -9,6 +9,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.regions.occupancy import resident_blocks
 from autosched.schedule.kernel.memory_layout import shared_layout
+from autosched.schedule.kernel.register_limit import register_limit
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.policy import MAX_UNROLL, is_unrolled
 from autosched.schedule.rewrites import apply_rewrites
@@ -16,6 +17,7 @@ from autosched.schedule.types import SHARED_LEVELS, Kernel, Loop, LoopKind, Sche
 from autosched.search.guidance.direct_loads import LEAST_LOADS, loads_of_kernel
 from autosched.search.guidance.guide import Guide, KernelGuide, Memory
 from autosched.search.guidance.level_restrictions import boundary_copies, fused_funcs
+from autosched.search.guidance.register_limits import threads_of
 from autosched.target import Target
 
 NOT_AS_GUIDED = "not as the guide says: "
@@ -30,45 +32,52 @@ PHRASES: Mapping[str, str] = {
 
 def deviations(
     bound: BoundPipeline, schedule: Schedule, guide: Guide, target: Target, *, streams: bool = True
-) -> list[str]:
-    """Return how a schedule deviates from a guide; empty if it meets the guide.
-
-    Limits of registers are not among them: the compiler decides these.
+) -> Iterator[str]:
+    """Yield how a schedule deviates from a guide, what is cheap to find first; nothing if it meets the guide.
 
     Args:
         bound: The pipeline, with or without the rewrites of the schedule.
         schedule: A legal schedule.
         guide: The guide.
         target: The device.
-        streams: Whether streaming is compared, too. Without it, copies, occupancy and the streamed dimension of
-            kernels that shall stream are left out.
+        streams: Whether streaming and limits of registers are compared, too. Without it, copies, occupancy and the
+            streamed dimension of kernels that shall stream are left out.
     """
     if not guide:
-        return []
+        return
     bound = apply_rewrites(bound.rewritten, schedule)
-    found = list(_memory_deviations(bound, schedule, guide, streams))
-    found += _boundary_deviations(bound, schedule, guide)
-    found += _fusion_deviations(bound, schedule, guide)
+    yield from _memory_deviations(bound, schedule, guide, streams)
+    yield from _boundary_deviations(bound, schedule, guide)
+    yield from _fusion_deviations(bound, schedule, guide)
     for kernel in schedule.kernels:
         chosen = guide.of(kernel.root_funcs[0]) if kernel.roots else KernelGuide()
         for root in kernel.roots:
-            found += _tile_deviations(kernel, root.tiling, chosen)
-        if chosen.threads and target.kind == "cuda" and not _has_own_threads(kernel, guide):
-            found += _block_deviations(bound, kernel)
+            yield from _tile_deviations(kernel, root.tiling, chosen)
         for member in kernel.fused:
             own = guide.kernels.get(member.func)
             if own is not None and member.at.level in SHARED_LEVELS:
-                found += _thread_deviations(member.tilings[0], own)
+                yield from _thread_deviations(member.tilings[0], own)
         if streams and kernel.roots:
-            found += _stream_deviations(bound, kernel, chosen)
+            yield from _stream_deviations(bound, kernel, chosen)
+    for kernel in schedule.kernels if target.kind == "cuda" else ():
+        chosen = guide.of(kernel.root_funcs[0]) if kernel.roots else KernelGuide()
+        if chosen.threads and not _has_own_threads(kernel, guide):
+            yield from _block_deviations(bound, kernel)
+        if streams and chosen.registers is not None:
+            yield from _register_deviations(bound, kernel, chosen.registers, target)
         is_early = not streams and _streams(bound, kernel, guide)
-        if chosen.occupancy is not None and target.kind == "cuda" and not is_early:
+        if chosen.occupancy is not None and not is_early:
             reached = theoretical_occupancy(bound, kernel, target)
             if reached < chosen.occupancy:
-                found.append(
-                    f"the kernel of {kernel.root_funcs[0]} has an occupancy of {reached:.2f}, not {chosen.occupancy:g}"
-                )
-    return found
+                func = kernel.root_funcs[0]
+                yield f"the kernel of {func} has an occupancy of {reached:.2f}, not {chosen.occupancy:g}"
+
+
+def meets_guide(
+    bound: BoundPipeline, schedule: Schedule, guide: Guide, target: Target, *, streams: bool = True
+) -> bool:
+    """Return whether a schedule meets a guide; see `deviations`."""
+    return next(deviations(bound, schedule, guide, target, streams=streams), None) is None
 
 
 def theoretical_occupancy(
@@ -179,6 +188,16 @@ def _block_deviations(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
     threads = prod(p.extent for p in kernel.roots[0].tiling.of_kind(LoopKind.THREAD))
     if x * y * z != threads:
         yield f"the kernel of {kernel.root_funcs[0]} has blocks of {x} x {y} x {z} threads, not {threads}"
+
+
+def _register_deviations(bound: BoundPipeline, kernel: Kernel, registers: int, target: Target) -> Iterator[str]:
+    threads = threads_of(bound, kernel)
+    least = register_limit(target, threads, kernel.resident_blocks)
+    if least > registers:
+        yield (
+            f"the kernel of {kernel.root_funcs[0]} has up to {least} registers a thread, not {registers}: blocks of "
+            f"{threads} threads allow no launch bounds below that"
+        )
 
 
 def _inside_step(kernel: Kernel, tiling: StageTiling) -> tuple[Loop, ...]:

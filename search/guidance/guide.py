@@ -17,8 +17,8 @@ Memory = Literal["shared", "registers", "global", "inline"]
 """Where the values of a Func or a copy are: see `Guide.memory`."""
 
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
-FEWEST_REGISTERS, MOST_REGISTERS = 16, 255
-"""Range of limits on the registers of a thread; the hardware has no more than 255."""
+FEWEST_REGISTERS, MOST_REGISTERS = 32, 255
+"""Range of limits on the registers of a thread: those of a full multiprocessor, and the most of the hardware."""
 
 V = TypeVar("V")
 
@@ -63,7 +63,7 @@ class KernelGuide:
             a step; elsewhere all points of a thread are unrolled, so it means the same as ``points``.
         occupancy: Least theoretical occupancy, above 0, at most 1: resident threads over those that a multiprocessor
             can have. The least used copies in shared memory are given up until it is met.
-        registers: Most registers of a thread.
+        registers: Most registers of a thread, by launch bounds for as many resident blocks.
 
     Raises:
         InputError: If a number is out of range, or ``points`` and ``unroll`` differ where they mean the same.

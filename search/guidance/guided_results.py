@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
 from autosched.schedule.types import Schedule
-from autosched.search.guidance.conformance import NOT_AS_GUIDED, copies_given_up, deviations
+from autosched.search.guidance.conformance import NOT_AS_GUIDED, copies_given_up, deviations, meets_guide
 from autosched.search.guidance.copy_assignment import UNMET
 from autosched.search.guidance.guide import Guide
-from autosched.search.results import SearchResult
+from autosched.search.guidance.register_limits import with_register_limits
+from autosched.search.results import RankedSchedule, SearchResult
 from autosched.target import Target
 
 
@@ -28,14 +30,29 @@ def conforming(bound: BoundPipeline, result: SearchResult, guide: Guide, target:
     """
     if not guide:
         return result
-    unmet = [deviations(bound, r.schedule, guide, target) for r in result.ranked]
-    kept = tuple(r for r, reasons in zip(result.ranked, unmet, strict=True) if not reasons)
+    unmet = [next(deviations(bound, r.schedule, guide, target), None) for r in result.ranked]
+    kept = tuple(r for r, reason in zip(result.ranked, unmet, strict=True) if reason is None)
     if kept:
         return replace(result, ranked=kept)
     raise InputError(
-        f"no schedule of {bound.pipeline.name!r} for {target.name} meets the guide: {unmet[0][0]}{_reason(result)}; "
+        f"no schedule of {bound.pipeline.name!r} for {target.name} meets the guide: {unmet[0]}{_reason(result)}; "
         "leave out this choice, give it other sizes, or raise the effort of the search"
     )
+
+
+def guided_only(
+    bound: BoundPipeline, ranked: Sequence[RankedSchedule], guide: Guide, target: Target
+) -> tuple[RankedSchedule, ...]:
+    """Return the schedules that meet a guide with its limits on registers, in their order.
+
+    Args:
+        bound: The pipeline.
+        ranked: Legal schedules, at least one of which meets the guide.
+        guide: The guide.
+        target: The device.
+    """
+    limited = (replace(r, schedule=with_register_limits(bound, r.schedule, guide, target)) for r in ranked)
+    return tuple(r for r in limited if meets_guide(bound, r.schedule, guide, target))
 
 
 def _reason(result: SearchResult) -> str:

@@ -9,8 +9,9 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.guidance.conformance import deviations
+from autosched.search.guidance.conformance import meets_guide
 from autosched.search.guidance.copy_assignment import UNMET
+from autosched.search.guidance.register_limits import has_register_limits, with_register_limits
 from autosched.search.guidance.stream_search import StreamSearch
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.linear_threads import LinearThreadSearch
@@ -58,7 +59,16 @@ class MainloopImprover:
         for kind, enabled in kinds:
             if enabled:
                 ranked += list(self._improved(kind, ranked))
+        ranked = list(map(self._register_limited, ranked))
         return sorted(self._meeting_guide(ranked), key=lambda r: rounded_cost(r.seconds))
+
+    def _register_limited(self, r: RankedSchedule) -> RankedSchedule:
+        """Return a schedule with the launch bounds that the guide's limits on registers take."""
+        guide = self.settings.guide
+        if r.evaluator is None or not has_register_limits(guide):
+            return r
+        limited = with_register_limits(r.evaluator.bound.rewritten, r.schedule, guide, r.evaluator.target)
+        return r if limited == r.schedule else replace(r, schedule=limited)
 
     def _meeting_guide(self, ranked: list[RankedSchedule]) -> list[RankedSchedule]:
         """Return the schedules that meet the guide; all of them if none does, so that the reason can be given."""
@@ -67,7 +77,7 @@ class MainloopImprover:
             return ranked
         met = [
             r for r in ranked
-            if r.evaluator and not deviations(r.evaluator.bound.rewritten, r.schedule, guide, r.evaluator.target)
+            if r.evaluator and meets_guide(r.evaluator.bound.rewritten, r.schedule, guide, r.evaluator.target)
         ]  # fmt: skip
         return met or ranked
 
@@ -109,7 +119,7 @@ class MainloopImprover:
     def _is_guided(self, schedule: Schedule, evaluator: KernelEvaluator) -> bool:
         """Whether a schedule meets the guide, up to streaming."""
         guide, bound = self.settings.guide, evaluator.bound.rewritten
-        return not deviations(bound, schedule, guide, evaluator.target, streams=False)
+        return meets_guide(bound, schedule, guide, evaluator.target, streams=False)
 
     def _improver(self, kind: Improver, evaluator: KernelEvaluator) -> ScheduleImprover:
         """Return the improver of an evaluator's pipeline, made when it is first used."""

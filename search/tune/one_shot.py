@@ -20,10 +20,9 @@ from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.calibration.processor_scale import ProcessorScale
 from autosched.search.calibration.scale_cache import SEARCH_LIMIT_S, find_scale, is_this_processor, measure_scale
 from autosched.search.cost.protocol import CostModel
-from autosched.search.guidance.conformance import deviations
 from autosched.search.guidance.guide import Guide
 from autosched.search.guidance.guide_checks import check_guide
-from autosched.search.guidance.guided_results import conforming, given_up_notes
+from autosched.search.guidance.guided_results import conforming, given_up_notes, guided_only
 from autosched.search.guidance.guided_settings import guided_settings
 from autosched.search.results import RankedSchedule, SearchResult
 from autosched.search.strategies.protocol import STRATEGIES, Beam, Strategy
@@ -35,6 +34,7 @@ from autosched.search.tune.finalist_timing import time_finalists
 from autosched.search.tune.greedy_samples import STOP_RATIO, Progress, draw_samples, samplers_of
 from autosched.search.tune.provenance import Provenance
 from autosched.search.tune.request import ONE_SHOT, OneShotAnswer, Request
+from autosched.search.tune.resident_block_variants import with_resident_blocks
 from autosched.search.tune.schedule_cache import find_searched, find_tuned, keep_searched
 from autosched.search.tune.spill_filter import SpillTable, compiler_problem, without_spills
 from autosched.search.tune.spill_repair import with_repaired
@@ -150,7 +150,7 @@ def _prefer_without_spills(
     spills = SpillTable(bound, target, effort_level(request.effort).most_source * request.top_k, deadline)
     ranked = with_repaired(result.ranked, spills, request.top_k)
     if request.guide:
-        ranked = tuple(r for r in ranked if not deviations(bound, r.schedule, request.guide, target))
+        ranked = guided_only(bound, ranked, request.guide, target)
     filtered = without_spills(ranked, spills, request.top_k)
     rest = tuple(r for r in ranked if all(r is not k for k in filtered.kept))
     kept = with_compiled_residency(filtered.kept, spills)
@@ -252,6 +252,7 @@ def _measure(
 
     backend = backend_for(target, request.measure)
     ranked, problem = result.ranked[: request.top_k], Problem.of(bound, params)
+    ranked += with_resident_blocks(ranked, SpillTable(bound, target))
     return measure_ranked(problem, ranked, target, backend, choose_baseline=not request.guide)
 
 

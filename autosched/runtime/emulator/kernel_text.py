@@ -37,7 +37,7 @@ _TYPED = r"\(\s*([a-z][a-z ]*?)\s*,\s*(\w+)\s*"
 _COUNT = r",\s*(\d+)\s*"
 _VECTOR = r"\(\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\d+)\s*,\s*(\w+)\s*,"
 _ARGUMENTS = {
-    "KERNEL": re.compile(r"\(\s*(\w+)\s*" + _COUNT + r"\)"),
+    "KERNEL": re.compile(r"\(\s*(\w+)\s*" + _COUNT + r"(?:,\s*\d+\s*)?\)"),
     "GLOBAL_IN": re.compile(_TYPED + _COUNT + r"\)"),
     "GLOBAL_OUT": re.compile(_TYPED + _COUNT + r"\)"),
     "SCALAR": re.compile(_TYPED + r"\)"),

@@ -57,6 +57,7 @@ VERSION = 1
 LARGEST_EXTENT = (1 << 41) - 1
 LARGEST_COUNT = (1 << 63) - 1
 LARGEST_FILE = 1 << 26
+LARGEST_RESIDENT = 1 << 16
 
 _LEVELS = {level.key: level for level in (Level.BLOCK, Level.MAINLOOP, Level.WARP, Level.THREAD)}
 _KINDS = {kind.value: kind for kind in LoopKind}
@@ -199,6 +200,7 @@ def _write_kernel(k: Kernel) -> dict[str, Any]:
         "members": [_write_producer(m) for m in k.fused],
         "inlined": [{"func": i.func, "calls": i.calls} for i in k.inlined],
         **({"linear_threads": True} if k.linear_threads else {}),
+        **({"resident_blocks": k.resident_blocks} if k.resident_blocks else {}),
     }
 
 
@@ -392,8 +394,9 @@ class _Reader:
                 node.integer(-LARGEST_COUNT - 1, 2 * LARGEST_COUNT + 1)
 
     def _kernel(self, node: Node) -> Kernel:
-        linear = node.mapping().get("linear_threads")
-        optional = [] if linear is None else ["linear_threads"]
+        entries = node.mapping()
+        linear, resident = entries.get("linear_threads"), entries.get("resident_blocks")
+        optional = [name for name in ("linear_threads", "resident_blocks") if name in entries]
         roots, fused, inlined, *_ = node.fields("roots", "members", "inlined", *optional)
         if not roots.items():
             raise roots.error("is empty: a kernel computes at least one stage")
@@ -402,6 +405,7 @@ class _Reader:
             tuple(self._producer(m) for m in fused.items()),
             tuple(self._inlined(i) for i in inlined.items()),
             linear is not None and linear.boolean(),
+            0 if resident is None else resident.integer(0, LARGEST_RESIDENT),
         )
 
     def _root(self, node: Node) -> Root:

@@ -82,8 +82,9 @@ def _shape(kernel: Kernel) -> list[Any]:
         loops = _iterating(t.loops)
         vector = next((p.dim for p in loops if p.kind is LoopKind.THREAD), "")
         stages.append([t.stage.func, t.stage.number, vector, sorted([p.kind.value, p.dim] for p in loops)])
-    linear = ["linear threads"] if kernel.linear_threads else []
-    return [sorted(stages), sorted([m.func, _enclosing(kernel, m)] for m in kernel.fused), *linear]
+    options = ["linear threads"] if kernel.linear_threads else []
+    options += [f"resident blocks {kernel.resident_blocks}"] if kernel.resident_blocks else []
+    return [sorted(stages), sorted([m.func, _enclosing(kernel, m)] for m in kernel.fused), *options]
 
 
 def _details(t: StageTiling, storage_order: Sequence[str]) -> Iterator[list[Any]]:

@@ -60,6 +60,8 @@ def _header(plan: KernelPlan, layout: SharedLayout, title: str) -> Iterator[_Lin
     shared = f", {layout.total_bytes} bytes of shared memory a block" if layout.total_bytes else ""
     linear = " in linear order" if plan.kernel.linear_threads else ""
     yield 1, f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}{linear}{shared}"
+    if plan.kernel.resident_blocks:
+        yield 1, f"registers for at least {_count(plan.kernel.resident_blocks, 'block')} on a multiprocessor"
     for i in sorted(plan.kernel.inlined, key=lambda i: list(plan.bound.funcs).index(i.func)):
         yield 1, f"inlined, {_count(i.calls, 'call')}: {definition_text(plan.bound, plan.bound.stage(i.func, 0))}"
 
@@ -117,6 +119,7 @@ def canonical_kernel_text(kernel: Kernel) -> str:
     parts += sorted(map(_canonical_producer, kernel.fused))
     parts += sorted(map(_canonical_inlined, kernel.inlined))
     parts += ["linear threads"] if kernel.linear_threads else []
+    parts += [f"resident blocks {kernel.resident_blocks}"] if kernel.resident_blocks else []
     return "; ".join(parts)
 
 

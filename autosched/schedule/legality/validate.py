@@ -18,6 +18,7 @@ from autosched.schedule.legality import (
     loops,
     mainloops,
     private_producers,
+    resident_blocks,
     resources,
     scan_steps,
     warp_reductions,
@@ -129,4 +130,5 @@ def _check_kernel(bound: BoundPipeline, kernel: Kernel, target: Target, plan: Ke
         reasons = list(plan_check(plan))
         if reasons:
             return reasons
-    return [*resources.threads_fit(plan, target), *resources.shared_memory_fits(plan, target)]
+    reasons = [*resources.threads_fit(plan, target), *resources.shared_memory_fits(plan, target)]
+    return reasons or list(resident_blocks.resident_blocks_fit(plan, target))

@@ -58,6 +58,7 @@ WARP_REDUCTION_SHARE = 0.8
 MATERIALISED_SHARE = 0.7
 """Share of the outputs, and of Funcs that several kernels read, that may be materialised by one of these kernels."""
 LINEAR_PERIOD = 4
+RESIDENT_PERIOD = 8
 """Period of the kernels that get linear threads."""
 CACHE_READ_SHARE = 0.4
 """Share of the kernels with a cache read, if one is legal."""
@@ -128,6 +129,7 @@ class _Sampler:
         kernels = [self._with_warp_reductions(self._kernel(d)) for d in reversed(self.drafts)]
         if self.varied:
             kernels = [self._with_linear_threads(k) for k in self._with_mainloops(kernels)]
+            kernels = [self._with_resident_blocks(k) for k in kernels]
         return Schedule.for_pipeline(self.bound, kernels)
 
     def _with_linear_threads(self, kernel: Kernel) -> Kernel:
@@ -135,6 +137,13 @@ class _Sampler:
         linear = replace(kernel, linear_threads=True)
         chosen = zlib.crc32(canonical_kernel_text(kernel).encode()) % LINEAR_PERIOD == 0
         return linear if chosen and not kernel_violations(self.bound, linear, self.target) else kernel
+
+    def _with_resident_blocks(self, kernel: Kernel) -> Kernel:
+        """Return one in `RESIDENT_PERIOD` kernels with 1 to 4 resident blocks, chosen by its text, where legal."""
+        drawn = zlib.crc32(b"resident" + canonical_kernel_text(kernel).encode())
+        bounded = replace(kernel, resident_blocks=1 + drawn // RESIDENT_PERIOD % 4)
+        chosen = self.target.kind == "cuda" and drawn % RESIDENT_PERIOD == 0
+        return bounded if chosen and not kernel_violations(self.bound, bounded, self.target) else kernel
 
     def _with_warp_reductions(self, kernel: Kernel) -> Kernel:
         if self.lanes == "none" or self.rng.random() >= WARP_REDUCTION_SHARE:

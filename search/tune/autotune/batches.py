@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +20,15 @@ from autosched.schedule.types import Schedule
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.guidance.conformance import deviations
+from autosched.search.guidance.conformance import meets_guide
+from autosched.search.guidance.register_limits import with_register_limits
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule
 from autosched.search.tune.autotune.candidate_classes import candidate_classes
 from autosched.search.tune.autotune.state import DrawnCandidate
 from autosched.search.tune.greedy_samples import GreedySampler, draw_samples
+from autosched.search.tune.resident_block_variants import with_resident_blocks
 from autosched.search.tune.spill_filter import SpillTable, without_spills
 from autosched.search.tune.spill_repair import with_repaired
 
@@ -90,22 +92,30 @@ def draw_batch(
     batch: dict[str, DrawnCandidate] = {}
     bound, target, guide = samplers[0].bound, samplers[0].target, samplers[0].beam.guide
 
-    def is_guided(drawn: DrawnCandidate) -> bool:
-        return not (guide and deviations(bound, from_json(drawn.schedule, bound), guide, target))
+    def guided(candidates: Iterable[DrawnCandidate]) -> Iterator[DrawnCandidate]:
+        for drawn in candidates:
+            if guide:
+                schedule = with_register_limits(bound, from_json(drawn.schedule, bound), guide, target)
+                if not meets_guide(bound, schedule, guide, target):
+                    continue
+                drawn = replace(drawn, schedule=schedule_text(bound, schedule))
+            yield drawn
 
     mutations = round(settings.mutations * settings.samples) if fastest else 0
     searched = settings.samples - mutations
     first = _one_shot_ranking(samplers, settings, deadline) if iteration == 0 else ()
-    for drawn in itertools.chain(first, _search(samplers, settings, iteration, searched, drawn_before, deadline)):
-        if drawn.schedule not in drawn_before and is_guided(drawn):
+    later = _search(samplers, settings, iteration, searched, drawn_before, deadline)
+    for drawn in guided(itertools.chain(first, later)):
+        if drawn.schedule not in drawn_before:
             batch.setdefault(drawn.schedule, drawn)
         if len(batch) >= searched:
             break
     rng = np.random.default_rng([settings.seed, iteration, MUTATION_SEED])
-    for drawn in _mutate(samplers, fastest[:PARENTS], CHOICE * mutations, rng, {*drawn_before, *batch}, deadline):
+    mutated = _mutate(samplers, fastest[:PARENTS], CHOICE * mutations, rng, {*drawn_before, *batch}, deadline)
+    for drawn in guided(mutated):
         if len(batch) >= settings.samples:
             break
-        if drawn.schedule not in drawn_before and is_guided(drawn):
+        if drawn.schedule not in drawn_before:
             batch.setdefault(drawn.schedule, drawn)
     return list(batch.values())
 
@@ -122,6 +132,7 @@ def _one_shot_ranking(
         spills = SpillTable(bound, target)
         result = replace(result, ranked=with_repaired(result.ranked, spills, TOP))
         unspilled = without_spills(result.ranked, spills, TOP).kept
+        unspilled += with_resident_blocks(unspilled, spills)
     except CompileError:  # of all schedules: measuring reports it for each
         unspilled = ()
     ranked = [r for r in (*unspilled, *(r for r in result.ranked if r not in unspilled)) if np.isfinite(r.seconds)]
