@@ -27,9 +27,9 @@ class SearchSettings:
 
     Defaults are those of the paper, or of Halide's Anderson2021 where the paper gives no number. `PAPER` switches off
     all extensions of the paper: refinement, cache reads, materialised producers, rfactor, atomic updates, warp
-    reductions, mainloops, sliding windows and the preference for the baseline. Fields that say "GPU only" have no
-    effect on CPU targets. A larger ``beam_size``, more ``passes`` or more ``refine`` rounds usually find better
-    schedules in more time.
+    reductions, mainloops, sliding windows, linear threads, cyclic distribution and the preference for the baseline.
+    Fields that say "GPU only" have no effect on CPU targets. A larger ``beam_size``, more ``passes`` or more ``refine``
+    rounds usually find better schedules in more time.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is greedy search.
@@ -82,6 +82,8 @@ class SearchSettings:
         linear_threads: Whether the stages of a kernel with tiles in shared memory may number their threads by a linear
             index (`autosched.search.refine.linear_threads`, applied to the best schedules, GPU only). The threads of
             their producers are refined for both numberings.
+        cyclic_distribution: Whether the points of a thread along the fastest dimension may be as far apart as there are
+            threads (`autosched.search.refine.cyclic_distribution`, applied to the best schedules, GPU only).
         baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
             is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
             excluded.
@@ -126,6 +128,7 @@ class SearchSettings:
     per_reduction_step: bool = True
     sliding_windows: bool = True
     linear_threads: bool = True
+    cyclic_distribution: bool = True
     baseline_tolerance: float = 1.0
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
@@ -182,6 +185,7 @@ PAPER = SearchSettings(
     mainloops=False,
     sliding_windows=False,
     linear_threads=False,
+    cyclic_distribution=False,
     baseline_tolerance=0.0,
 )
 """Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""

@@ -10,7 +10,7 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.policy import unrolls_reduction
-from autosched.schedule.types import Loop, LoopKind, StageId
+from autosched.schedule.types import Loop, LoopKind, StageId, StageTiling
 from autosched.target import Target
 
 MOST_CALLS = (1 << 31) - 1
@@ -78,6 +78,13 @@ def call_chain(bound: BoundPipeline, stages: Iterable[StageId], inlined: set[str
         total += sum(n * sum(bound.funcs[f].stages[0].load_counts.values()) for f, n in calls.items())
         worst = max(worst, total)
     return worst
+
+
+def cyclic_tiling(tiling: StageTiling) -> StageTiling:
+    """Return a tiling whose threads have points as far apart as there are threads: serial loops before thread loops."""
+    blocks, serial = tiling.of_kind(LoopKind.BLOCK), tiling.of_kind(LoopKind.SERIAL)
+    rest = tiling.of_kind(LoopKind.THREAD, LoopKind.REDUCTION)
+    return StageTiling(tiling.stage, (*blocks, *serial, *rest))
 
 
 def random_factorisation(rng: np.random.Generator, extent: int, choices: Sequence[int], limit: int = 1 << 30) -> int:

@@ -18,6 +18,7 @@ from autosched.search.datasets.mainloop_mutations import MainloopMutator
 from autosched.search.datasets.sliding_window_mutations import SlidingWindowMutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.cache_reads import CacheReadSearch
+from autosched.search.refine.cyclic_distribution import cyclic_variants
 from autosched.search.refine.retile import Retiler
 from autosched.search.refine.tile_alignment import alignments, with_alignment
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -29,6 +30,8 @@ ADDED_STEPS = 0.25
 """Share of mutations of a kernel without steps that give it a mainloop or a sliding window, where steps are mutated."""
 RESIDENT_BLOCKS = 0.05
 """Share of mutations of a kernel's launch bounds, where steps are mutated."""
+CYCLIC = 0.05
+"""Share of mutations that distribute points cyclically, where steps are mutated."""
 MOST_RESIDENT = 8
 """Most resident blocks of a mutation."""
 _TRIES = 8
@@ -109,6 +112,9 @@ class Mutator:
         if sketch.lanes:
             return None  # tilings of warp reductions are not enumerated here
         sketch = self._decider.compute_locations.one(sketch)
+        if self.steps and not sketch.orders and rng.random() < CYCLIC:
+            variants = list(cyclic_variants(self.evaluator.bound, sketch))
+            return self._built(variants[int(rng.integers(len(variants)))], params) if variants else None
         if self.evaluator.target.kind != "cpu" and rng.random() < SHARED:
             mutated = self._with_other_memory(sketch, params, rng)
         else:

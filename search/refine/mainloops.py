@@ -1,4 +1,4 @@
-"""Mainloops, sliding windows and linear threads added to schedules where these are predicted to be faster."""
+"""Mainloops, sliding windows, linear threads and cyclic points added where these are predicted to be faster."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from autosched.search.guidance.conformance import meets_guide
 from autosched.search.guidance.copy_assignment import UNMET
 from autosched.search.guidance.register_limits import has_register_limits, with_register_limits
 from autosched.search.guidance.stream_search import StreamSearch
+from autosched.search.refine.cyclic_distribution import CyclicDistributionSearch
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.linear_threads import LinearThreadSearch
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
@@ -20,9 +21,11 @@ from autosched.search.refine.sliding_window.sliding_search import SlidingWindowS
 from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
 
-Improver = type[MainloopSearch | SlidingWindowSearch | LinearThreadSearch]
+Improver = type[MainloopSearch | SlidingWindowSearch | LinearThreadSearch | CyclicDistributionSearch]
 
-MOST_IMPROVED: dict[Improver, int] = {MainloopSearch: 8, SlidingWindowSearch: 2, LinearThreadSearch: 2}
+MOST_IMPROVED: dict[Improver, int] = {
+    MainloopSearch: 8, SlidingWindowSearch: 2, LinearThreadSearch: 2, CyclicDistributionSearch: 2,
+}  # fmt: skip
 """Number of schedules, the best ones, that each improver is applied to."""
 MOST_STREAMED = 2
 """Number of schedules, the best ones, whose kernels are made to stream where a guide says so."""
@@ -30,7 +33,7 @@ MOST_STREAMED = 2
 
 @dataclass
 class MainloopImprover:
-    """Adds schedules with mainloops, sliding windows or linear threads; results are cached across schedules.
+    """Adds schedules with mainloops, sliding windows, linear threads or cyclic points; results are cached.
 
     Args:
         settings: Search settings.
@@ -54,6 +57,7 @@ class MainloopImprover:
             (MainloopSearch, self.settings.mainloops),
             (SlidingWindowSearch, sliding),
             (LinearThreadSearch, self.settings.linear_threads),
+            (CyclicDistributionSearch, self.settings.cyclic_distribution),
         )
         ranked += self._streaming(ranked)
         for kind, enabled in kinds:

@@ -64,6 +64,7 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
         mainloops=False,
         sliding_windows=False,
         linear_threads=False,
+        cyclic_distribution=False,
     )
 
 

@@ -24,6 +24,7 @@ from autosched.schedule.sampling.random_sliding_window import random_sliding_win
 from autosched.schedule.sampling.random_warp_reduction import Lanes, random_warp_reduction
 from autosched.schedule.tilings import (
     call_chain,
+    cyclic_tiling,
     fusable_roots,
     inlined_calls,
     loop_sizes,
@@ -59,6 +60,7 @@ MATERIALISED_SHARE = 0.7
 """Share of the outputs, and of Funcs that several kernels read, that may be materialised by one of these kernels."""
 LINEAR_PERIOD = 4
 RESIDENT_PERIOD = 8
+CYCLIC_PERIOD = 6
 """Period of the kernels that get linear threads."""
 CACHE_READ_SHARE = 0.4
 """Share of the kernels with a cache read, if one is legal."""
@@ -129,7 +131,7 @@ class _Sampler:
         kernels = [self._with_warp_reductions(self._kernel(d)) for d in reversed(self.drafts)]
         if self.varied:
             kernels = [self._with_linear_threads(k) for k in self._with_mainloops(kernels)]
-            kernels = [self._with_resident_blocks(k) for k in kernels]
+            kernels = [self._with_resident_blocks(self._with_cyclic_points(k)) for k in kernels]
         return Schedule.for_pipeline(self.bound, kernels)
 
     def _with_linear_threads(self, kernel: Kernel) -> Kernel:
@@ -137,6 +139,15 @@ class _Sampler:
         linear = replace(kernel, linear_threads=True)
         chosen = zlib.crc32(canonical_kernel_text(kernel).encode()) % LINEAR_PERIOD == 0
         return linear if chosen and not kernel_violations(self.bound, linear, self.target) else kernel
+
+    def _with_cyclic_points(self, kernel: Kernel) -> Kernel:
+        """Return one in `CYCLIC_PERIOD` kernels with cyclic points of its root, chosen by its text, where legal."""
+        chosen = zlib.crc32(b"cyclic" + canonical_kernel_text(kernel).encode()) % CYCLIC_PERIOD == 0
+        if not chosen or len(kernel.roots) > 1 or self.target.kind != "cuda" or kernel.mainloop_at is not None:
+            return kernel
+        cyclic = replace(kernel, roots=(replace(kernel.roots[0], tiling=cyclic_tiling(kernel.roots[0].tiling)),))
+        is_host = any(m.at.level is Level.THREAD for m in kernel.fused)
+        return kernel if is_host or kernel_violations(self.bound, cyclic, self.target) else cyclic
 
     def _with_resident_blocks(self, kernel: Kernel) -> Kernel:
         """Return one in `RESIDENT_PERIOD` kernels with 1 to 4 resident blocks, chosen by its text, where legal."""

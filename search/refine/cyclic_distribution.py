@@ -1,0 +1,150 @@
+"""Cyclic distribution of the points of a thread, for kernels in which that coalesces accesses.
+
+    blocked: thread t computes points t*k ... t*k + k - 1   ->   cyclic: thread t computes points t, t + N, t + 2*N ...
+
+With ``N`` threads along the fastest dimension, neighbouring threads then access neighbouring elements (Artemis, section
+III-A3). Blocked points share loads, and are loaded as vectors of up to 16 bytes where rows are aligned; so neither
+distribution is always better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch, NestOrder, innermost_dim
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.schedule.types import Kernel, Level, Schedule, StageId
+from autosched.search.cost.protocol import CostModel
+from autosched.search.evaluate.batched import Kernel as SearchedKernel
+from autosched.search.evaluate.batched import run_batched
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.retile import Retiler
+from autosched.search.settings import SearchSettings
+from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.target import Target
+
+LEAST_GAIN = 0.002
+"""Least predicted gain of a kernel."""
+LEAST_SHARE = 0.05
+"""Share of a schedule's predicted time below which a kernel is skipped."""
+
+
+@dataclass(frozen=True)
+class CyclicKernelSite:
+    """A kernel with pure stages that blocks compute.
+
+    Attributes:
+        kernels: Its position in the schedule.
+        kernel: The kernel.
+    """
+
+    kernels: tuple[int, ...]
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class CyclicKernel:
+    """A kernel in which some stages distribute points cyclically.
+
+    Attributes:
+        kernel: The kernel.
+        seconds: Its predicted time.
+    """
+
+    kernel: Kernel
+    seconds: float
+
+
+@dataclass
+class CyclicDistributionSearch:
+    """Distributes points along the fastest dimension cyclically, where that is predicted to be faster.
+
+    Tried are the root, the producers in shared memory, and both, each with tiles near the present ones.
+
+    Args:
+        bound: The pipeline.
+        target: A GPU.
+        model: Cost model.
+        settings: Search settings.
+        late: Returns whether the time budget has ended.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    model: CostModel
+    settings: SearchSettings
+    late: Callable[[], bool] = lambda: False
+    _retiler: Retiler = field(init=False)
+    _best: dict[Kernel, CyclicKernel | None] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        evaluator = KernelEvaluator(self.bound, self.target, self.model, self.settings)
+        # Aligned tiles serve vectors of neighbouring points, which a thread then does not have.
+        self._retiler = Retiler(evaluator, OptionEnumerator(evaluator), self.late, aligns=False)
+
+    def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
+        """Return a schedule that is predicted to be faster, and its time; see `ScheduleImprover.improved`."""
+        sites = [
+            CyclicKernelSite((k,), kernel) for k, kernel in enumerate(schedule.kernels) if kernel.mainloop_at is None
+        ]
+        return improve_schedule(self.bound, self.target, schedule, costs, sites, self._fastest, LEAST_SHARE)
+
+    def _fastest(self, site: CyclicKernelSite, seconds: float) -> CyclicKernel | None:
+        """Return the fastest kernel with cyclic points if its predicted gain suffices."""
+        if site.kernel not in self._best:
+            self._best[site.kernel] = None if self.late() else self._searched(site.kernel)
+        best = self._best[site.kernel]
+        return best if best is not None and best.seconds <= (1 - LEAST_GAIN) * seconds else None
+
+    def _searched(self, kernel: Kernel) -> CyclicKernel | None:
+        evaluator = self._retiler.evaluator
+        sketch, params = describe_kernel(self.bound, kernel)
+        if sketch.lanes or sketch.orders:
+            return None
+        starts = [(variant, params) for variant in cyclic_variants(self.bound, sketch)]
+        if not starts:
+            return None
+        evaluator.evaluate(starts)
+        found = run_batched(evaluator, [self._retiler.descend(*start) for start in starts])
+        legal = [k for k in found if self._retiler.is_legal(*k)]
+        best = min(legal, key=lambda k: (evaluator.verdict(*k).cost, k[1]), default=None)
+        return None if best is None else self._built(best)
+
+    def _built(self, best: SearchedKernel) -> CyclicKernel:
+        evaluator = self._retiler.evaluator
+        kernel = build_kernel(evaluator.kernel_model(best[0]), np.array(best[1], np.int64))
+        return CyclicKernel(kernel, evaluator.verdict(*best).cost)
+
+
+def cyclic_variants(bound: BoundPipeline, sketch: KernelSketch) -> Iterator[KernelSketch]:
+    """Yield a kernel with cyclic points of the root, of the producers in shared memory, and of both.
+
+    Stages with updates, and those whose threads compute producers of their own, keep blocked points.
+
+    Args:
+        bound: The pipeline.
+        sketch: A kernel in which all points are blocked.
+    """
+    cached = insert_cache_reads(bound, sketch.cache_reads)
+    hosts = {p.host for p in sketch.locations if p.level is Level.THREAD}
+    roots = [s for s in sketch.stages if len(sketch.stages) == 1 and s not in hosts]
+    members = [StageId(p.func, 0) for p in sketch.locations if p.level is Level.BLOCK]
+    pure = [s for s in members if s not in hosts and len(cached.funcs[s.func].nonempty_stages) == 1]
+    for group in (roots, pure, [*roots, *pure] if roots and pure else []):
+        orders = tuple(_cyclic_order(cached, s) for s in group if not cached.stage(*s).reductions)
+        if orders:
+            plain = tuple(p._replace(aligned=None) if StageId(p.func, 0) in group else p for p in sketch.locations)
+            yield replace(sketch, orders=orders, locations=plain)
+
+
+def _cyclic_order(bound: BoundPipeline, stage: StageId) -> NestOrder:
+    """Return the loop order of a stage whose points along the dimension of threadIdx.x are cyclic."""
+    dim = innermost_dim(bound.funcs[stage.func])
+    return NestOrder(stage, interleaved=() if dim is None else (dim,))
