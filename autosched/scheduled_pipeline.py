@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -103,12 +104,13 @@ class ScheduledPipeline:
         return generated_source(self.program, backend)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schedule as JSON; the file is replaced whole or not at all.
+        """Write the schedule as JSON, with a guide's choices as a note; the file is replaced whole or not at all.
 
         Raises:
             InputError: If the file cannot be written.
         """
-        save_schedule(path, self.bound, self.schedule)
+        guide = "" if self.provenance is None else self.provenance.guide
+        save_schedule(path, self.bound, self.schedule, {"guide": json.loads(guide)} if guide else None)
 
     def compile(self, backend: str | None = None, *, fast_math: bool = False) -> CompiledPipeline:
         """Compile the pipeline.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ from autosched.schedule.types import (
 )
 
 FORMAT = "autosched-schedule"
+NOTES = "provenance"
+"""Key of optional notes on the origin of a schedule."""
 VERSION = 1
 """Incremented whenever this release would misread files of the last version."""
 
@@ -121,14 +124,23 @@ def from_json(text: str, bound: BoundPipeline, source: str = "schedule") -> Sche
     return _Reader(bound).schedule(parse(text, source))
 
 
-def save_schedule(path: str | os.PathLike[str], bound: BoundPipeline, schedule: Schedule) -> None:
+def save_schedule(
+    path: str | os.PathLike[str], bound: BoundPipeline, schedule: Schedule, notes: Mapping[str, object] | None = None
+) -> None:
     """Write a schedule to a file, atomically.
+
+    Args:
+        path: The file.
+        bound: The pipeline of the schedule.
+        schedule: The schedule.
+        notes: Provenance as plain data, which readers of the schedule ignore.
 
     Raises:
         ScheduleError: As `to_json`.
         InputError: If the path cannot be written.
     """
-    content = to_json(bound, schedule).encode()
+    document = to_document(bound, schedule)
+    content = indented({**document, NOTES: dict(notes)} if notes else document).encode()
     try:
         file = Path(path)
         if file.exists() and not file.is_file():
@@ -246,6 +258,9 @@ class _Reader:
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
         kinds = ("windows", "scans", "deinterleavings", "hoistings", "unrollings", "narrowings", "splits", "joins")
         rewrites = [key for key in kinds if key in top.mapping()]
+        if NOTES in top.mapping():
+            top.mapping()[NOTES].mapping()  # informative: the kernels are the schedule
+            top = top.without(NOTES)
         _, _, pipeline, name, shapes, params, kernels, *rest = top.fields(*keys, *rewrites)
         pipeline_hash, pipeline_name = pipeline.text(), name.text()
         if not re.fullmatch("[0-9a-f]{64}", pipeline_hash):

@@ -10,7 +10,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from autosched import Func, Guide, Input, InputError, KernelGuide, Pipeline, Var, autotune, float32, schedule
+from autosched import (
+    Func,
+    Guide,
+    Input,
+    InputError,
+    KernelGuide,
+    Pipeline,
+    ScheduleError,
+    Var,
+    autotune,
+    float32,
+    load_schedule,
+    schedule,
+)
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.cli import main
@@ -273,6 +286,18 @@ def test_every_mode_takes_a_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert found.provenance is not None and json.loads(found.provenance.guide) == guide.to_data()
         assert meets_guide(bind(blur(), shapes), found.schedule, guide, H200)
     assert tuned.tuned is not None and tuned.tuned.measured >= 2
+
+
+def test_saved_schedules_note_the_guide(tmp_path: Path) -> None:
+    guide = Guide(KernelGuide(threads={"x": 32, "y": 4}), memory={"rows": "inline"})
+    scheduled, path = guided(guide), tmp_path / "s.json"
+    scheduled.save(path)
+    document = json.loads(path.read_text())
+    assert document["provenance"] == {"guide": guide.to_data()}
+    assert load_schedule(path, blur(), {"image": (N, N)}, "h200").schedule == scheduled.schedule
+    path.write_text(json.dumps({**document, "provenance": 1}))
+    with pytest.raises(ScheduleError, match="provenance is 1: give an object"):
+        load_schedule(path, blur(), {"image": (N, N)}, "h200")
 
 
 def test_command_takes_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
