@@ -22,9 +22,8 @@ from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
 from autosched.model.train.fine_tuning import TuningSettings
 from autosched.schedule.io.typed_json import read_settings
-from autosched.search.guidance.guide import Guide
 from autosched.search.guidance.guide_checks import check_guide
-from autosched.search.guidance.guide_file import as_guide
+from autosched.search.guidance.guide_file import configured_guide
 from autosched.search.guidance.guided_settings import guided_settings
 from autosched.search.settings import SearchSettings
 from autosched.search.tune.autotune.counts_text import counts_text
@@ -40,8 +39,7 @@ def tuned(config: DictConfig) -> Tuned:
     plain: Any = OmegaConf.to_container(config)
     target = get_target(config.target)
     problem = Problem.app(config.app, dict(config.sizes), dict(config.params))
-    given = plain["guide"]
-    guide = read_settings(given, "guide", Guide) if isinstance(given, dict) else as_guide(given)
+    guide = configured_guide(plain["guide"])
     check_guide(problem.bind(), guide, target)
     settings = TuneSettings(
         config.iterations, config.samples, config.searches, config.mutations, config.weights, config.seed,

@@ -116,5 +116,7 @@ class NestArrays:
     def thread_columns(self, rows: Ints) -> list[Ints]:
         """Return the columns of some nests that determine the regions of producers inside their threads."""
         n = len(rows)
-        parts = [self.low, self.onward, self.serial, self.threads, self.limits, self.step, self.axes, self.loops]
+        parts = [
+            self.low, self.onward, self.serial, self.apart, self.threads, self.limits, self.step, self.axes, self.loops,
+        ]  # fmt: skip
         return [p[rows].reshape(n, -1).astype(np.int64, copy=False) for p in parts]

@@ -106,6 +106,11 @@ class NestGeometry:
         return self.arrays.serial[self.rows][:, : len(self.dims)]
 
     @cached_property
+    def apart(self) -> Ints:
+        """``int64[N, dims]``, see `NestArrays`."""
+        return self.arrays.apart[self.rows][:, : len(self.dims)]
+
+    @cached_property
     def threads(self) -> Ints:
         """``int64[N, C]``, see `NestArrays`."""
         return self.arrays.threads[self.rows]

@@ -135,8 +135,9 @@ class _Probes:
 
 
 def _unit(host: NestGeometry, k: int) -> Ints:
+    """Return the distance to a thread's next point in a dimension, ``int64[N, dims]``."""
     shift = np.zeros_like(host.low)
-    shift[:, k] = 1
+    shift[:, k] = host.apart[:, k]
     return shift
 
 

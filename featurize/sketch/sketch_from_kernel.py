@@ -56,7 +56,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     members = sorted(kernel.fused, key=lambda m: order.index(m.func))
     stages = tuple(r.tiling.stage for r in kernel.roots)
     dims = tiled_dims(bound, stages)
-    hosts = {m.at.host for m in members if m.at.level is Level.THREAD}
+    hosts = {m.at.host for m in members if m.at.level is Level.THREAD and not _is_innermost(kernel, m)}
     orders = [_order(bound, r.tiling, dims, hosts=hosts) for r in kernel.roots]
     orders += [
         _order(bound, t, member_dims(bound, t.stage, m.at.level), _update_tile(bound, m, t), hosts)
@@ -120,7 +120,7 @@ def _order(
         tiling: The nest.
         dims: Its dimensions that threads divide.
         tile: Its tile, where it is not the default.
-        hosts: Stages with producers in their threads.
+        hosts: Stages with producers in their threads that loops over points do not all enclose.
     """
     stage = bound.stage(tiling.stage.func, tiling.stage.number)
     threads = tuple(p.dim for p in tiling.of_kind(LoopKind.THREAD) if p.extent > 1)
@@ -138,6 +138,12 @@ def _order(
         tile,
         _interleaved(bound, tiling, dims) if tiling.stage not in hosts else (),
     )
+
+
+def _is_innermost(kernel: Kernel, member: FusedProducer) -> bool:
+    """Whether all loops over points of its host enclose a thread-level producer."""
+    inside = kernel.tiling(member.at.host).loops[member.at.depth :]
+    return all(p.extent == 1 or p.kind is LoopKind.REDUCTION for p in inside)
 
 
 def _interleaved(bound: BoundPipeline, tiling: StageTiling, dims: Sequence[str]) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from autosched.errors import InputError
 from autosched.schedule.io.strict_json import Node, parse
-from autosched.schedule.io.typed_json import read_as
+from autosched.schedule.io.typed_json import read_as, read_settings
 from autosched.search.guidance.guide import Guide
 
 REMEDY = "see the page on guides in the documentation"
@@ -39,6 +40,15 @@ def as_guide(guide: Guide | str | os.PathLike[str] | None) -> Guide:
     if guide is None:
         return Guide()
     return read_guide(guide) if isinstance(guide, str | os.PathLike) else guide
+
+
+def configured_guide(value: Mapping[str, Any] | str | None) -> Guide:
+    """Return the guide in a configuration: the choices themselves, the path of their file, or None.
+
+    Raises:
+        InputError: If a value does not fit, with its path; otherwise as `read_guide`.
+    """
+    return read_settings(value, "guide", Guide) if isinstance(value, Mapping) else as_guide(value)
 
 
 def guide_from_json(text: str, source: str = "the guide") -> Guide:

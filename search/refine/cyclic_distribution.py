@@ -20,7 +20,7 @@ from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import KernelSketch, NestOrder, innermost_dim
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
-from autosched.search.cost.protocol import CostModel
+from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.batched import Kernel as SearchedKernel
 from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
@@ -113,27 +113,29 @@ class CyclicDistributionSearch:
             return None
         evaluator.evaluate(starts)
         found = run_batched(evaluator, [self._retiler.descend(*start) for start in starts])
-        legal = [k for k in found if self._retiler.is_legal(*k)]
-        best = min(legal, key=lambda k: (evaluator.verdict(*k).cost, k[1]), default=None)
-        return None if best is None else self._built(best)
+        built = (self._built(k) for k in found if self._retiler.is_legal(*k))
+        # With one point of a thread, which refinement may return to, both distributions are the same.
+        cyclic = (k for k in built if describe_kernel(self.bound, k.kernel)[0].orders)
+        return min(cyclic, key=lambda k: rounded_cost(k.seconds), default=None)
 
-    def _built(self, best: SearchedKernel) -> CyclicKernel:
+    def _built(self, found: SearchedKernel) -> CyclicKernel:
         evaluator = self._retiler.evaluator
-        kernel = build_kernel(evaluator.kernel_model(best[0]), np.array(best[1], np.int64))
-        return CyclicKernel(kernel, evaluator.verdict(*best).cost)
+        kernel = build_kernel(evaluator.kernel_model(found[0]), np.array(found[1], np.int64))
+        return CyclicKernel(kernel, evaluator.verdict(*found).cost)
 
 
 def cyclic_variants(bound: BoundPipeline, sketch: KernelSketch) -> Iterator[KernelSketch]:
     """Yield a kernel with cyclic points of the root, of the producers in shared memory, and of both.
 
-    Stages with updates, and those whose threads compute producers of their own, keep blocked points.
+    Stages with updates keep blocked points, as do those whose threads compute producers for several points at once.
 
     Args:
         bound: The pipeline.
         sketch: A kernel in which all points are blocked.
     """
     cached = insert_cache_reads(bound, sketch.cache_reads)
-    hosts = {p.host for p in sketch.locations if p.level is Level.THREAD}
+    inside = [p for p in sketch.locations if p.level is Level.THREAD]
+    hosts = {p.host for p in inside if p.enclosing < len(cached.funcs[p.host.func].dims)}
     roots = [s for s in sketch.stages if len(sketch.stages) == 1 and s not in hosts]
     members = [StageId(p.func, 0) for p in sketch.locations if p.level is Level.BLOCK]
     pure = [s for s in members if s not in hosts and len(cached.funcs[s.func].nonempty_stages) == 1]

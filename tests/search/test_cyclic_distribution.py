@@ -26,7 +26,7 @@ from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree, traced
-from tests.schedule.building import block, kernel, member, root
+from tests.schedule.building import block, kernel, member, root, thread
 
 H200 = get_target("h200")
 
@@ -86,6 +86,39 @@ def test_counts_match_the_trace(position: int) -> None:
     if is_cyclic(found):
         assert got["num_global_mem_stores_per_block"].sum() == 8 * 64 * 8 / 32, "full sectors"
     assert_backends_agree(bound, lower(bound, schedule_))
+
+
+@pytest.mark.parametrize(
+    ("loops", "depth", "dims"),
+    [
+        ("by=8 bx=2 sx=4 tx=16 ty=8", 5, {"x"}),
+        ("by=8 bx=2 sx=4 tx=16 ty=4 sy=2", 6, {"x"}),
+        ("by=8 bx=2 sy=2 sx=4 tx=16 ty=4", 6, {"x", "y"}),
+    ],
+)
+def test_counts_with_producers_in_threads(loops: str, depth: int, dims: set[str]) -> None:
+    """A producer inside of all loops is computed at each of the points, which are apart."""
+    image = Input("image", float64, 2)
+    x, y = Var("x"), Var("y")
+    rows, out = Func("rows"), Func("out")
+    rows[y, x] = image[y, x] + image[y, x + 1] * 2.0
+    out[y, x] = rows[y, x] + rows[y + 1, x]
+    bound = bind(Pipeline(out.over(y=(0, 64), x=(0, 128))), {"image": (65, 129)})
+    found = kernel(bound, [root("out", loops)], [member(thread("out", depth), "yx", rows="sy=2 sx=1")])
+    assert not kernel_violations(bound, found, H200)
+    sketch, params = describe_kernel(bound, found)
+    assert {d for o in sketch.orders for d in o.interleaved} == dims
+    model = Featurizer(bound, H200, amortised=False, every_warp=True, vectors=False).model(sketch)
+    assert describe_kernel(bound, build_kernel(model, np.array(params))) == (sketch, params)
+    program = lower(bound, Schedule.for_pipeline(bound, [found]), vectors=False)
+    trace = traced(bound, program)
+    got = dict(zip(INDEX, model.evaluate(np.array([params])).features[0].T, strict=True))
+    is_global = np.array([s == "global" for s in trace.space])
+    moved, asked = trace.sectors / trace.blocks, trace.requests / trace.blocks
+    assert got["num_global_mem_loads_per_block"].sum() == moved[~trace.is_store & is_global].sum()
+    assert got["num_global_mem_stores_per_block"].sum() == moved[trace.is_store & is_global].sum()
+    assert got["global_requests_per_block"].sum() == asked[is_global].sum()
+    assert_backends_agree(bound, program)
 
 
 @pytest.mark.parametrize("points", [3, 8])

@@ -145,9 +145,11 @@ class _Sampler:
         chosen = zlib.crc32(b"cyclic" + canonical_kernel_text(kernel).encode()) % CYCLIC_PERIOD == 0
         if not chosen or len(kernel.roots) > 1 or self.target.kind != "cuda" or kernel.mainloop_at is not None:
             return kernel
-        cyclic = replace(kernel, roots=(replace(kernel.roots[0], tiling=cyclic_tiling(kernel.roots[0].tiling)),))
-        is_host = any(m.at.level is Level.THREAD for m in kernel.fused)
-        return kernel if is_host or kernel_violations(self.bound, cyclic, self.target) else cyclic
+        root = kernel.roots[0]
+        cyclic = replace(kernel, roots=(replace(root, tiling=cyclic_tiling(root.tiling)),))
+        inside = [m.at for m in kernel.fused if m.at.level is Level.THREAD and m.at.host == root.tiling.stage]
+        shares = any(at.depth < len(root.tiling.loops) for at in inside)  # a producer for several points at once
+        return kernel if shares or kernel_violations(self.bound, cyclic, self.target) else cyclic
 
     def _with_resident_blocks(self, kernel: Kernel) -> Kernel:
         """Return one in `RESIDENT_PERIOD` kernels with 1 to 4 resident blocks, chosen by its text, where legal."""

@@ -38,8 +38,8 @@ def test_takes_a_guide(tmp_path: Path) -> None:
     done = tune(*small, "training.passes=1", database, f"guide={tmp_path / 'guide.yaml'}")
     assert done.returncode == 0, done.stderr
     schedule = json.loads((tmp_path / "t.schedule.json").read_text())
-    threads = [[p for p in r["loops"] if p[1] == "thread"] for k in schedule["kernels"] for r in k["roots"]]
-    assert threads and all(sorted(p[2] for p in t) == [4, 32] for t in threads), threads
+    loops = [[p for p in r["loops"] if "thread" in p.values()] for k in schedule["kernels"] for r in k["roots"]]
+    assert loops and all(sorted(p["extent"] for p in t) == [4, 32] for t in loops), loops
     done = tune(*small, database, "guide={every: {threads: {q: 32}}}")
     assert done.returncode == 1 and "every names the dimension 'q'" in done.stderr
 
