@@ -34,7 +34,7 @@ from tests.search.test_sliding_search import sweeps
 
 H200 = get_target("h200")
 MODEL = AnalyticalModel(H200)
-DRAWS = 60
+DRAWS = 80
 Root = dict[tuple[str, str], int]
 
 
