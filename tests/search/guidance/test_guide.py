@@ -65,7 +65,7 @@ def test_one_step_of_a_streaming_kernel() -> None:
         (lambda: KernelGuide(threads=32), "threads is 32: give numbers by dimension"),  # type: ignore[arg-type]
         (lambda: KernelGuide(occupancy=0), "occupancy is 0: give a share"),
         (lambda: KernelGuide(occupancy=1.5), "at most 1"),
-        (lambda: KernelGuide(registers=256), "registers is 256: give the most registers of a thread, 16 to 255"),
+        (lambda: KernelGuide(registers=256), "registers is 256: give the most registers of a thread, 32 to 255"),
         (lambda: KernelGuide(points={"x": 4}, unroll={"x": 2}), "points of 'x' are 4, but 2 are unrolled"),
         (lambda: KernelGuide("z", points={"z": 9}, unroll={"z": 2}), "give a multiple"),
         (lambda: KernelGuide(""), "stream is ''"),
