@@ -138,7 +138,10 @@ def plan_by_global_step(plan: KernelPlan, by: StepSubstitution) -> KernelPlan:
         steps[k] = tuple(_in_step(n, by) if n is plan.mainloop_nest else _by_global_step(n, by) for n in steps[k])
     thread_nests = tuple(tuple(_by_global_step(n, by) for n in group) for group in plan.thread_nests)
     allocations = {name: replace(a, base=by.of_box(a.base)) for name, a in plan.allocations.items()}
-    return replace(plan, steps=tuple(steps), thread_nests=thread_nests, allocations=allocations)
+    windows = {name: replace(w, entering=by.of(w.entering)) for name, w in plan.register_windows.items()}
+    return replace(
+        plan, steps=tuple(steps), thread_nests=thread_nests, allocations=allocations, register_windows=windows
+    )
 
 
 def _by_global_step(n: Nest, by: StepSubstitution) -> Nest:

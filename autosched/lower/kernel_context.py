@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.identifiers import Namer, component_label
 from autosched.analysis.indices import index as ix
-from autosched.lang.dtypes import DType
+from autosched.errors import CompileError
+from autosched.lang.dtypes import DType, bool_
 from autosched.lower.builder import IRBuilder
 from autosched.lower.edge_padding import padded_producers
 from autosched.lower.global_layout import Arrays
-from autosched.lower.ir import Buffer, Memory, Value, VarRef
-from autosched.schedule.plan import Allocation, KernelPlan
+from autosched.lower.ir import Buffer, CompareIndex, Memory, Op, Value, VarRef
+from autosched.schedule.kernel.register_window import RegisterWindow, is_linear, range_inside, without_clamps
+from autosched.schedule.plan import Allocation, KernelPlan, Nest
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,74 @@ class KernelContext:
         element = mode.registers.get(name)
         if element is not None:
             return self.builder.read(element.buffers[component], element.index, self.names[name], fixed=False)
+        window = self.plan.register_windows.get(name)
+        if window is not None and name != mode.target:
+            own = self._read_own(mode, window, name, at, component)
+            if own is not None:
+                return own
         buffer, index = self.address(mode, name, at, component)
         return self.builder.read(buffer, index, self.names[name], fixed=name != mode.target)
+
+    def _read_own(
+        self, mode: EmitMode, window: RegisterWindow, name: str, at: Sequence[ix.Index], component: int
+    ) -> Value | None:  # fmt: skip
+        """Return an element of a private window in the thread's registers; None if it is in shared memory.
+
+        Raises:
+            CompileError: If it is in neither, an internal error.
+        """
+        n = next(n for k in self.plan.repeated for n in self.plan.steps[k] if n.stage.func == mode.target)
+        dims = self.plan.allocations[name].func.dims
+        by_dim = {d: without_clamps(i, n) for d, i in zip(dims, at, strict=True)}
+        position = window.position(by_dim[window.dim])
+        span = range_inside(position, n, self._sliding_dim(n))
+        element = window.element(by_dim)
+        if element is not None and 0 <= span[0] and span[1] < window.count:
+            buffer = self.register_window(name, component)
+            lo, hi = ix.interval(position)
+            if lo < 0 or hi >= window.count or not is_linear(position):
+                return self._selected(buffer, window, position, element, span)
+            return self.builder.read(buffer, window.flat(position, element), self.names[name], fixed=False)
+        first, last = window.shared_span
+        if not first <= span[0] <= span[1] <= last:
+            raise CompileError(
+                f"internal error in lowering: rows {span} of {name} are not in shared memory, which has {first} to "
+                f"{last}; please report it"
+            )
+        return None
+
+    def _selected(
+        self, buffer: Buffer, window: RegisterWindow, position: ix.Index, element: ix.Index, span: tuple[int, int]
+    ) -> Value:  # fmt: skip
+        """Return an element at a position that differs from step to step, as registers have no run-time index."""
+        builder = self.builder
+        builder.require_atoms(position)
+        values = [builder.read(buffer, window.flat(p, element), buffer.name, fixed=False) for p in range(span[0], span[1] + 1)]
+        result = values[-1]
+        for p in reversed(range(span[0], span[1])):
+            test = CompareIndex("le", position, p, bool_)
+            result = Op("select", (test, values[p - span[0]], result), buffer.dtype)
+        return builder.let(result, buffer.name)
+
+    def _sliding_dim(self, n: Nest) -> str:
+        """Return the dimension of a nest along which windows slide."""
+        rolling = self.plan.allocations.get(n.stage.func)
+        window = self.plan.register_windows.get(n.stage.func)
+        if window is not None:
+            return window.dim
+        if rolling is not None and rolling.rolling is not None:
+            return rolling.rolling
+        return self.plan.kernel.mainloops[0].dim
+
+    def register_window(self, name: str, component: int) -> Buffer:
+        """Return the registers of a private window."""
+        key = (name, -1 - component)
+        buffer = self._local_buffers.get(key)
+        if buffer is None:
+            window, func = self.plan.register_windows[name], self.plan.allocations[name].func
+            label = self.namer(component_label(self.names, name, len(func.dtypes), component), "rows")
+            buffer = self._local_buffers[key] = Buffer(label, func.dtypes[component], window.elements, Memory.PRIVATE)
+        return buffer
 
     def store(
         self, mode: EmitMode, name: str, at: Sequence[ix.Index], component: int, value: Value, combine: str = ""
@@ -129,7 +197,8 @@ class KernelContext:
         if buffer is None:
             a = self.plan.allocations[name]
             # With double buffering, a rolling buffer is one allocation: some rows are written, others are read.
-            rolling = a.rolling is not None and name in self.plan.kernel.prefetched
+            prefetched = self.plan.kernel.prefetched - set(self.plan.register_windows)
+            rolling = a.rolling is not None and name in prefetched
             buffer = self._local_buffers[name, component] = Buffer(
                 name=component_label(self.names, name, len(a.func.dtypes), component),
                 dtype=a.func.dtypes[component],

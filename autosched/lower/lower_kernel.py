@@ -124,7 +124,11 @@ def _in_storage_of(plan: KernelPlan, inner: KernelPlan) -> KernelPlan:
         n: replace(inner.allocations[n], extents=a.extents, strides=a.strides, count=a.count)
         for n, a in plan.allocations.items()
     }
-    return replace(inner, allocations=same_shape)
+    windows = {
+        n: replace(inner.register_windows[n], count=w.count, delay=w.delay, shared_rows=w.shared_rows)
+        for n, w in plan.register_windows.items()
+    }
+    return replace(inner, allocations=same_shape, register_windows=windows)
 
 
 def _step_partition(

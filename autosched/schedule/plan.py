@@ -14,6 +14,7 @@ from math import prod
 from autosched.analysis.access.regions import Range, Region
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
+from autosched.schedule.kernel.register_window import RegisterWindow
 from autosched.schedule.kernel.row_scans import ScanLevel
 from autosched.schedule.kernel.tile_ownership import OwnedBox
 from autosched.schedule.kernel.warp_reduction import lane_loops
@@ -50,7 +51,8 @@ class Nest:
         extents: Largest extent by dimension.
         at: Its compute location, None for a root.
         mainloop_count: Number of block-uniform loops after the block loops.
-        lower_bound: Of a rolling buffer: the first point that is ever computed, by dimension.
+        lower_bound: The first point that is computed, by dimension, where the nest's points begin before it: of a
+            rolling buffer, and of threads that are aligned with those of a larger tile.
         first_step: Of a rolling buffer: the prologue step, 0 or negative, in which this nest first runs.
         scan_level: Of a scan over rows: the level that iterates its steps.
         indexes_registers: Whether it accesses a private producer, so that its loops are unrolled.
@@ -229,6 +231,8 @@ class KernelPlan:
         prologue_steps: Number of prologue steps, which fill rolling buffers.
         owned: The points that each block writes to global memory, by materialised producer.
         unowned: The reason why a materialised producer has no tile ownership, which makes the kernel illegal.
+        register_windows: The rows in registers of private sliding windows; their allocations are the rows in shared
+            memory, or all of their registers if there are none.
     """
 
     bound: BoundPipeline
@@ -243,6 +247,7 @@ class KernelPlan:
     prologue_steps: int = 0
     owned: Mapping[str, OwnedBox] = field(default_factory=dict)
     unowned: Mapping[str, str] = field(default_factory=dict)
+    register_windows: Mapping[str, RegisterWindow] = field(default_factory=dict)
 
     @cached_property
     def mainloop_nest(self) -> Nest | None:

@@ -14,6 +14,7 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.kernel.bank_conflicts import column_accessed
 from autosched.schedule.kernel.plan_cache import cached_plan
+from autosched.schedule.kernel.register_window import RegisterWindow, RegisterWindowPlan, Window, shared_buffer
 from autosched.schedule.kernel.row_scans import scan_level_of
 from autosched.schedule.kernel.sliding_window import RollingBuffer, SlidingWindowPlan
 from autosched.schedule.kernel.thread_fusion import covers_same_points, fuse_thread_loops, lane_loop, thread_loops
@@ -98,24 +99,40 @@ class _Planner:
         allocations: dict[str, Allocation] = {}
         self._add_shared(Level.BLOCK, regions, steps, allocations)
         repeated, prologue_steps = range(0), 0
+        register_windows: Mapping[str, RegisterWindow] = {}
         if self.kernel.mainloop_at is None:
             steps += self._groups(roots)
         elif self.kernel.is_sliding_window:
             sliding = SlidingWindowPlan(self.bound, self.kernel, self.inlined, roots[0], regions)
             begin, prologue_steps = len(steps), sliding.prologue_steps
-            for m, buffer in sliding.windows:
-                nests = [self._rolling_nest(m, t, buffer) for t in m.tilings]
-                allocations[m.func] = self._allocation(m, buffer.region, buffer)
-                steps += self._groups(nests)
-            steps.append((roots[0],))
+            windows = [
+                Window(m, buffer, tuple(self._rolling_nest(m, t, buffer) for t in m.tilings))
+                for m, buffer in sliding.windows
+            ]
+            register_windows = self._add_register_windows(roots[0], windows)
+            for w in windows:
+                buffer, registers = w.buffer, register_windows.get(w.producer.func)
+                if registers is not None and registers.shared_rows:
+                    buffer = shared_buffer(registers, buffer)
+                allocations[w.producer.func] = self._allocation(w.producer, buffer.region, buffer, registers)
+                steps += self._groups([self.nests[n.id] for n in w.nests])
+            steps.append((self.nests[roots[0].id],))
             repeated = range(begin, len(steps))
         else:
             repeated = self._add_mainloop(self.kernel.mainloop_at, roots, steps, allocations)
         threads = self._thread_nests(allocations)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, self._block(steps), regions,
-            repeated, prologue_steps,
+            repeated, prologue_steps, register_windows=register_windows,
         )  # fmt: skip
+
+    def _add_register_windows(self, root: Nest, windows: Sequence[Window]) -> Mapping[str, RegisterWindow]:
+        """Align the threads of private windows and their readers; return the rows in registers of each."""
+        if not self.private:
+            return {}
+        plan = RegisterWindowPlan(self.bound, self.inlined, root, windows, self.names)
+        self.nests.update(plan.nests)
+        return plan.windows
 
     def _block(self, steps: Sequence[tuple[Nest, ...]]) -> tuple[int, int, int]:
         """Return the threads in x, y and z that suffice for every step."""
@@ -248,7 +265,10 @@ class _Planner:
             groups.append(tuple(nests))
         return groups[::-1]
 
-    def _allocation(self, m: FusedProducer, region: Region, buffer: RollingBuffer | None = None) -> Allocation:
+    def _allocation(
+        self, m: FusedProducer, region: Region, buffer: RollingBuffer | None = None,
+        registers: RegisterWindow | None = None,
+    ) -> Allocation:  # fmt: skip
         func = self.bound.funcs[m.func]
         by_dim = dict(zip(func.dims, region, strict=True))
         base = {d: by_dim[d][0] for d in func.dims}
@@ -257,7 +277,12 @@ class _Planner:
             base[buffer.dim] = buffer.first_row
             extents[m.storage_order.index(buffer.dim)] = buffer.extent
         threads = None
-        if m.private:
+        is_private = m.private and (registers is None or not registers.shared_rows)
+        if registers is not None and is_private:
+            threads = {d: 1 for d in func.dims}
+            sizes = {**registers.points, registers.dim: registers.count}
+            extents = [sizes[d] for d in m.storage_order]
+        elif is_private:
             threads = {d: m.tilings[0].extent(d, LoopKind.THREAD) for d in func.dims}
             extents = [-(-n // threads[d]) for d, n in zip(m.storage_order, extents, strict=True)]
         strides: list[int] = []
@@ -265,7 +290,7 @@ class _Planner:
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
-            if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS and not m.private:
+            if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS and not is_private:
                 mainloop = self.kernel.mainloop_at is not None
                 length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.by_column, mainloop)
             total *= length

@@ -182,7 +182,8 @@ class FusedProducer:
         buffers: 2 for double buffering, which loads the tile of the next step during a step; at MAINLOOP only.
         asynchronous: Whether the buffers are filled by async copies.
         private: Whether each thread keeps the elements that it computes in registers, over all later stages of the
-            kernel; no other thread reads them. At BLOCK only.
+            kernel; no other thread reads them. At BLOCK, or of sliding windows: rows that threads read at their own
+            points are in registers, and those that are read at moved points in shared memory.
     """
 
     tilings: tuple[StageTiling, ...]
@@ -306,8 +307,8 @@ class Kernel:
         return replace(self, fused=tuple(fused))
 
     def with_async_copies(self) -> Kernel:
-        """Return the kernel with double buffering, filled by async copies."""
-        fused = (replace(m, asynchronous=m.buffers > 1) for m in self.with_double_buffering().fused)
+        """Return the kernel with double buffering, filled by async copies except in registers."""
+        fused = (replace(m, asynchronous=m.buffers > 1 and not m.private) for m in self.with_double_buffering().fused)
         return replace(self, fused=tuple(fused))
 
     def member(self, func: str) -> FusedProducer | None:

@@ -26,9 +26,12 @@ def emit_kernel_body(
     builders = [c.builder for c in contexts]
     for builder in builders:
         builder.push([p.name for p in (*plan.grid, *plan.launches)])
-    private = [a for a in plan.allocations.values() if a.threads is not None]
+    windows = plan.register_windows
+    private = [n for n, a in plan.allocations.items() if a.threads is not None or n in windows]
     statements: list[Stmt] = [
-        Alloc(context.local_buffer(a.func.name, k)) for a in private for k in range(len(a.func.dtypes))
+        Alloc(context.register_window(n, k) if n in windows else context.local_buffer(n, k))
+        for n in private
+        for k in range(len(plan.allocations[n].func.dtypes))
     ]
     before_loop = plan.steps[: first_register_blocked(plan)]
     for group, barrier in zip(before_loop, layout.barriers, strict=False):

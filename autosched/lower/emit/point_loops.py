@@ -52,7 +52,8 @@ def open_loops(context: KernelContext, n: Nest, loops: Sequence[NestLoop], actio
 
 
 def guarded(
-    context: KernelContext, mode: EmitMode, n: Nest, action: PointAction, *, limited: bool = True, inside: bool = False
+    context: KernelContext, mode: EmitMode, n: Nest, action: PointAction, *, limited: bool = True, inside: bool = False,
+    without: str = "",
 ) -> None:  # fmt: skip
     """Emit ``action`` at the nest's point, under a guard where the point may be outside the region.
 
@@ -63,8 +64,9 @@ def guarded(
         action: Emits the statements.
         limited: Whether points beyond the region's upper bounds are guarded; False for edge padding.
         inside: Whether `guarded_outside` is around the nest's loops, which has the other tests.
+        without: A dimension whose bounds are not tested.
     """
-    tests = _tests(context, mode, n, limited=limited)
+    tests = _tests(context, mode, n, limited=limited, without=without)
     if not inside:
         _under(context, tests, lambda: action(n.point()))
         return
@@ -78,16 +80,24 @@ def guarded_outside(context: KernelContext, mode: EmitMode, n: Nest, action: Act
     _under(context, _outside_serial_loops(n, _tests(context, mode, n, limited=limited)), action)
 
 
-def _tests(context: KernelContext, mode: EmitMode, n: Nest, *, limited: bool) -> list[CompareIndex]:
+def _tests(
+    context: KernelContext, mode: EmitMode, n: Nest, *, limited: bool, without: str = ""
+) -> list[CompareIndex]:  # fmt: skip
     """Return the conditions that together hold at points inside a nest's region."""
     tests = []
     for dim, i in n.point().items():
+        if dim == without:
+            continue
         if n.padded_extent(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
             tests.append(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
         for limit in upper_bounds(context, n, dim) if limited else ():
             tests.append(CompareIndex("le", i, limit, bool_))
         for limit in _lower_bounds(context, mode, n, dim):
-            tests.append(CompareIndex("ge", i, limit, bool_))
+            distance = ix.sub(limit, n.low[dim])
+            if isinstance(distance, int):  # threads before the tile
+                tests.append(CompareIndex("ge", ix.sub(i, n.low[dim]), distance, bool_))
+            else:
+                tests.append(CompareIndex("ge", i, limit, bool_))
     return tests
 
 
@@ -130,7 +140,8 @@ def _lower_bounds(context: KernelContext, mode: EmitMode, n: Nest, dim: str) -> 
     for bound in _max_operands(n.lower_bound[dim]) if dim in n.lower_bound else ():
         slack = ix.substitute(ix.sub(n.low[dim], bound), mode.ranges)
         if ix.interval(slack)[0] < 0:
-            _require_nonnegative(context, slack)
+            if not isinstance(slack, int):
+                _require_nonnegative(context, slack)
             bounds.append(bound)
     return bounds
 

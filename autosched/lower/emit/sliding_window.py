@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from autosched.analysis.indices import index as ix
 from autosched.lang.dtypes import bool_
 from autosched.lower.emit.block_loops import block_loop
+from autosched.lower.emit.register_window import emit_empty_windows, emit_register_window
 from autosched.lower.emit.thread_nest import emit_thread_nest
 from autosched.lower.global_step import GlobalStep
 from autosched.lower.ir import (
@@ -81,7 +82,7 @@ def emit_sliding_window(
     plan, host = context.plan, context.plan.mainloop_nest
     assert host is not None
     loop, prologue_steps = host.mainloops[0], plan.prologue_steps
-    statements: list[Stmt] = []
+    statements: list[Stmt] = [*emit_empty_windows(context, mode)]
     if prologue_steps:
         name = context.namer(loop.name, "step")
         step = ix.sub(ix.var(name, 0, prologue_steps - 1), prologue_steps)
@@ -158,21 +159,29 @@ class _Steps:
         group = self.context.plan.steps[k]
         mode = replace(self.mode, asynchronous=group[0].stage.func in self.context.async_copied)
         if self.interior is None:
-            return emit_thread_nest(self.context, mode, group)
+            return _emit_nest(self.context, mode, k)
         steps = self.interior.steps
         lo, hi = steps.span(*ix.interval(self.step))
         if steps.hi < lo or steps.lo > hi:
-            return emit_thread_nest(self.context, mode, group)
+            return _emit_nest(self.context, mode, k)
         inner = self.interior.prologue if self.prologue else self.interior.main
         assert inner is not None
-        inside = emit_thread_nest(inner, replace(mode, ranges={}), inner.plan.steps[k])
+        inside = _emit_nest(inner, replace(mode, ranges={}), k)
         at = ix.var(steps.name, lo, hi)
         tests = [CompareIndex("ge", at, steps.lo, bool_)] * (steps.lo > lo)
         tests += [CompareIndex("le", at, steps.hi, bool_)] * (steps.hi < hi)
         if not tests:
             return inside
-        outside = _rolled(emit_thread_nest(self.context, mode, group))
+        outside = _rolled(_emit_nest(self.context, mode, k))
         return (If(conjunction(tests), inside, outside, uniform=True, partition=Partitioning.STEPS),)
+
+
+def _emit_nest(context: KernelContext, mode: EmitMode, k: int) -> tuple[Stmt, ...]:
+    """Return the thread nest of a step of the plan."""
+    group = context.plan.steps[k]
+    if group[0].stage.func in context.plan.register_windows:
+        return emit_register_window(context, mode, group)
+    return emit_thread_nest(context, mode, group)
 
 
 def _rolled(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

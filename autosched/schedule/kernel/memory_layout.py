@@ -107,7 +107,7 @@ def shared_layout(plan: KernelPlan) -> SharedLayout:
                 requests.append(BufferSlot(f"{name}\n{c}", a.count * a.buffers * dtype.bytes_, first, last))
     fitted, total = first_fit(requests, SHARED_ALIGN)
     slots = _by_component(fitted)
-    ahead = plan.kernel.prefetched  # values written in a step are read in the next one
+    ahead = plan.kernel.prefetched - set(plan.register_windows)  # values written in a step are read in the next one
     ordered = [(reads - ahead, writes - ahead) if k in plan.repeated else (reads, writes)
                for k, (reads, writes) in enumerate(accesses)]  # fmt: skip
     barriers = _barriers(ordered, slots, plan.repeated, plan.repeated[:1] if ahead else ())

@@ -28,6 +28,8 @@ def private_producers_are_pure(bound: BoundPipeline, kernel: Kernel, target: Tar
 def _private_error(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> str:
     """Return why a producer cannot be private, empty if it can by its loops alone."""
     func = bound.funcs[m.func]
+    if m.at.level is Level.MAINLOOP and kernel.is_sliding_window:
+        return _window_error(bound, kernel, m)
     if m.at.level is not Level.BLOCK or kernel.mainloop_at is not None:
         return "only producers at BLOCK of a kernel without mainloop or sliding window can be"
     if m.materialised or m.aligned is not None:
@@ -41,9 +43,26 @@ def _private_error(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> st
     return ""
 
 
+def _window_error(bound: BoundPipeline, kernel: Kernel, m: FusedProducer) -> str:
+    """Return why a sliding window cannot be private, empty if it can by its loops alone."""
+    func = bound.funcs[m.func]
+    if len(func.nonempty_stages) != 1 or not func.is_pure:
+        return "only a Func with one pure definition can be"
+    if m.asynchronous:
+        return "async copies go to shared memory; double buffering loads its next rows to registers"
+    if any(o.at.level is Level.THREAD for o in kernel.fused):
+        return "producers at THREAD read no registers of other stages; inline them"
+    return ""
+
+
 def private_elements_belong_to_their_thread(plan: KernelPlan) -> Iterator[str]:
     """Each thread reads only elements of private producers that it computed, at indices that unrolling fixes."""
-    private = {name: a for name, a in plan.allocations.items() if a.threads is not None}
+    yield from _too_many_rows(plan)
+    private = {
+        name: a
+        for name, a in plan.allocations.items()
+        if a.threads is not None and name not in plan.register_windows
+    }
     if not private:
         return
     bytes_ = _live_bytes(plan, private)
@@ -66,6 +85,19 @@ def private_elements_belong_to_their_thread(plan: KernelPlan) -> Iterator[str]:
         for n in group:
             if n.indexes_registers:
                 yield f"{n.id} at THREAD reads a private producer; compute that in shared memory"
+
+
+def _too_many_rows(plan: KernelPlan) -> Iterator[str]:
+    """Yield the reason why the rows of private windows do not fit in the registers of a thread, if they do not."""
+    elements = {name: w.elements for name, w in plan.register_windows.items()}
+    sizes = {name: sum(d.bytes_ for d in plan.allocations[name].func.dtypes) for name in elements}
+    bytes_ = sum(elements[name] * sizes[name] for name in elements)
+    if bytes_ > MAX_PRIVATE_BYTES or any(n > MAX_PRIVATE_POINTS for n in elements.values()):
+        yield (
+            f"the rows of {', '.join(elements)} take {bytes_} bytes of a thread's registers, up to "
+            f"{max(elements.values())} elements each; the limits are {MAX_PRIVATE_BYTES} and {MAX_PRIVATE_POINTS}; "
+            "use fewer points of a thread, or shared memory"
+        )
 
 
 def _live_bytes(plan: KernelPlan, private: Mapping[str, Allocation]) -> int:
