@@ -154,7 +154,8 @@ class BoundFunc:
     elsewhere. ``within`` has the range that a boundary condition reads of its source; None for unbounded dimensions.
     In one step of sliding windows (`autosched.analysis.rewrites.mainloop_step`), ``slides`` is the dimension along
     which its rows move, empty for none, and ``kept_steps`` the number of steps whose rows it keeps; 0 in all other
-    pipelines.
+    pipelines. ``window`` has the rows that a private sliding window has in registers and in shared memory there; None
+    elsewhere.
     """
 
     name: str
@@ -170,6 +171,7 @@ class BoundFunc:
     within: tuple[tuple[int, int] | None, ...] = ()
     slides: str = ""
     kept_steps: int = 0
+    window: tuple[int, int] | None = None
 
     @property
     def ndim(self) -> int:

@@ -18,6 +18,7 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.mainloop_step import restrict_to_rows
 from autosched.featurize.scaling.mainloop_scaling import OF_EVERY_STEP, FeatureScaling, apply_async_copies, array_bytes
 from autosched.featurize.schema import INDEX
+from autosched.schedule.kernel.memory_layout import shared_layout
 from autosched.schedule.kernel.sliding_window import dims_moving_with
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
@@ -47,6 +48,8 @@ class SlidingWindowScaling(FeatureScaling):
         boundary_share: Share of the first and last steps along the window's dimension, which run code with clamps.
         prefetched: Producers whose rows of the next step are computed during the present one.
         async_copies: Producers that are copied asynchronously.
+        windows: Private windows, with their rows in registers and in shared memory.
+        barriers: Barriers of a step, where there are private windows.
     """
 
     bound: BoundPipeline
@@ -57,6 +60,8 @@ class SlidingWindowScaling(FeatureScaling):
     boundary_share: float = 0.0
     prefetched: frozenset[str] = frozenset()
     async_copies: frozenset[str] = frozenset()
+    windows: tuple[tuple[str, tuple[int, int]], ...] = ()
+    barriers: int = 0
 
     @property
     def text(self) -> str:
@@ -68,7 +73,8 @@ class SlidingWindowScaling(FeatureScaling):
         ahead = (
             "" if not self.prefetched else "ahead" if self.prefetched >= self._windows else f"{sorted(self.prefetched)}"
         )
-        return f"{text} {ahead} past {sorted(self.async_copies)}"
+        private = f" with {self.barriers} barriers and {self.windows} in registers" if self.windows else ""
+        return f"{text} {ahead} past {sorted(self.async_copies)}{private}"
 
     @property
     def _windows(self) -> set[str]:
@@ -95,9 +101,13 @@ class SlidingWindowScaling(FeatureScaling):
                 )
         border = INDEX["border_share"]
         scaled[..., border] = 1 - (1 - scaled[..., border]) * (1 - self.boundary_share)
-        barriers = 1 + len(self._windows - self.prefetched) if self.prefetched else max(len(prologue), 2)
+        barriers = self.barriers or self._barriers(len(prologue))
         scaled[..., 0, INDEX["steps_per_block"]] += self.count * barriers - len(prologue)
         return scaled
+
+    def _barriers(self, windows: int) -> int:
+        """Return the barriers of a step without private windows."""
+        return 1 + len(self._windows - self.prefetched) if self.prefetched else max(windows, 2)
 
 
 def single_slide_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[SlidingWindowScaling, Kernel]:
@@ -132,7 +142,8 @@ def sliding_window_scaling(
     moving = dims_moving_with(bound, host.stage, mainloop.dim, inside)
     restricted = {f: dims for f, dims in moving.items() if f in inside - threads}
     rows = host.mainloops[0].stride
-    kept_steps = {f: -(-_window_rows(plan, f) // rows) for f in windows}
+    private = {f: (w.count, w.shared_rows) for f, w in plan.register_windows.items()}
+    kept_steps = {f: 1 if f in private else -(-_window_rows(plan, f) // rows) for f in windows}
     prologue = {n.stage.func: -n.first_step for k in plan.repeated for n in plan.steps[k] if n.stage.func in windows}
     async_copies = frozenset(m.func for m in kernel.fused if m.asynchronous)
     along: dict[str, Set[str]] = {host.stage.func: {mainloop.dim}, **restricted}
@@ -141,13 +152,19 @@ def sliding_window_scaling(
     blocks = -(-func.extents[func.dims.index(mainloop.dim)] // (rows * mainloop.extent))
     first = mainloop.extent // 2 if blocks < LEAST_BLOCKS else 0
     step_pipeline = restrict_to_rows(
-        bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, kept_steps, first
+        bound, host.stage.func, mainloop.dim, mainloop.extent, restricted, kept_steps, first, private
     )  # fmt: skip
     boundary_share = _boundary_share(blocks, mainloop.extent, plan.prologue_steps) if clamped else 0.0
     return SlidingWindowScaling(
         step_pipeline, host.id, mainloop.extent, tuple(prologue.items()), frozenset(threads), boundary_share,
-        kernel.prefetched, async_copies,
+        kernel.prefetched, async_copies, tuple(sorted(private.items())), _barriers_of_step(plan) if private else 0,
     )  # fmt: skip
+
+
+def _barriers_of_step(plan: KernelPlan) -> int:
+    """Return the barriers of a step of a plan."""
+    barriers = shared_layout(plan).barriers
+    return sum(barriers[k] for k in plan.repeated)
 
 
 def _boundary_share(blocks: int, steps: int, prologue_steps: int) -> float:

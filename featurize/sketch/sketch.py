@@ -37,7 +37,8 @@ class ComputeLocation(NamedTuple):
         stored: At BLOCK, whether it is materialised: each block also writes its owned part to global memory.
         each_term: At THREAD without enclosing pure loops, whether the host's reduction loops enclose it: it is computed
             per reduction step, for all points of the thread.
-        private: At BLOCK, whether each thread keeps the elements that it computes in registers.
+        private: At BLOCK, whether each thread keeps the elements that it computes in registers; of a sliding window,
+            the rows that are read at the thread's own point.
     """
 
     func: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.accesses.accesses import AccessGroup, AccessTable, StageAccesses
+from autosched.featurize.accesses.accesses import AccessGroup, AccessRow, AccessTable, StageAccesses
 from autosched.featurize.sketch.sketch import KernelSketch, location_storage, member_dims, tiled_dims
 from autosched.schedule.kernel.bank_conflicts import column_accessed_from
 from autosched.schedule.kernel.thread_fusion import is_private_tile
@@ -68,11 +70,31 @@ class SketchAnalysis:
             return self.bound.inputs[group.source].dtype.bytes_
         return self.bound.funcs[group.source].dtypes[group.component].bytes_
 
+    def has_shared_rows(self, func: str) -> bool:
+        """Whether a private sliding window has rows in shared memory."""
+        window = self.bound.funcs[func].window
+        return window is not None and window[1] > 0
+
+    def own_and_moved(self, group: AccessGroup) -> tuple[AccessGroup, ...]:
+        """Return a group of loads of a private sliding window: those of the thread's own point, and all others."""
+        own = tuple(o for o in group.offsets if self._is_own(group, o))
+        moved = tuple(o for o in group.offsets if o not in own)
+        return tuple(replace(group, offsets=part) for part in (own, moved) if part)
+
+    def are_own(self, group: AccessGroup) -> bool:
+        """Whether all loads of a group are of the thread's own point, in any row of a sliding window."""
+        return all(self._is_own(group, o) for o in group.offsets)
+
+    def _is_own(self, group: AccessGroup, offsets: tuple[int, ...]) -> bool:
+        source = self.bound.funcs[group.source]
+        others = (k for k, d in enumerate(source.dims) if d != source.slides)
+        return all(_is_dim(group.rows[k]) and offsets[k] == 0 for k in others)
+
     def _lifetimes(self) -> dict[str, tuple[int, int]]:
         """Return the first and last step that access each block-level producer's buffer."""
         locations = [s.func for s in self.sketch.locations if s.level is Level.BLOCK]
         steps = [*locations, self.sketch.func]
-        private = {s.func for s in self.sketch.locations if s.private}
+        private = {s.func for s in self.sketch.locations if s.private and not self.has_shared_rows(s.func)}
         lifetimes: dict[str, tuple[int, int]] = {
             name: (k, k) for k, name in enumerate(locations) if name not in private
         }
@@ -127,10 +149,15 @@ class SketchAnalysis:
             shared = {
                 s.func: location_storage(self.bound.funcs[s.func], s)
                 for s in locations
-                if s.level is Level.BLOCK and not s.private
+                if s.level is Level.BLOCK and (not s.private or self.has_shared_rows(s.func))
             }
             shared = {name: order for name, order in shared.items() if order}
             transparent = self.sketch.inlined | {s.func for s in locations if s.level is Level.THREAD}
             chosen = dict(zip(self.carriers, lanes, strict=True))
             self._by_columns[lanes] = column_accessed_from(self.bound, shared, transparent, chosen)
         return self._by_columns[lanes]
+
+
+def _is_dim(row: AccessRow | None) -> bool:
+    """Whether an index is a dimension of the reader, but for a constant."""
+    return row is not None and row.quotient == 1 and [c for _, c in row.coefficients] == [1]

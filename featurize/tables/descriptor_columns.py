@@ -63,6 +63,8 @@ _NESTS: Sequence[tuple[str, str, str]] = (
     ("over_terms", "D", "Whether the dimension is over terms of a reduction, not points of the Func."),
     ("slides", "D", "Whether the dimension is that along which a sliding window moves the step's rows."),
     ("kept_steps", "", "Steps whose rows the Func's buffer keeps, in one step of sliding windows; 0 elsewhere."),
+    ("register_rows", "", "Rows that a private sliding window has in a thread's registers; 0 elsewhere."),
+    ("shared_rows", "", "Rows that a private sliding window has in shared memory; 0 elsewhere."),
     ("lanes", "D", "Whether the dimension is over the lanes of a warp reduction."),
     ("shuffles", "", "Shuffles of one point's warp reduction."),
     ("combine_operations", "U", "Operations of one point's warp reduction by unit."),

@@ -149,6 +149,8 @@ class DescriptorTables:
             "over_terms": self._pad([int(d not in region) for d in dims], 0),
             "slides": self._pad([int(d == func.slides) for d in dims], 0),
             "kept_steps": func.kept_steps,
+            "register_rows": func.window[0] if func.window is not None else 0,
+            "shared_rows": func.window[1] if func.window is not None else 0,
             "lanes": self._pad([int(d in lanes) for d in dims], 0),
         }
 

@@ -15,7 +15,7 @@ from autosched.featurize.accesses.accesses import AccessGroup
 from autosched.featurize.regions.memory_kinds import GLOBAL, REGISTER, SHARED
 from autosched.featurize.regions.nest_location import NestLocation
 from autosched.featurize.regions.required_regions import RequiredRegions
-from autosched.featurize.sketch.sketch import KernelSketch, TileColumns
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, TileColumns
 from autosched.featurize.sketch.sketch_analysis import SketchAnalysis
 from autosched.featurize.tables.descriptor_tables import BLOCK, LEVELS, OWN_MEMORY, ROOT, THREAD, DescriptorTables
 from autosched.schedule.types import Level, StageId
@@ -105,6 +105,7 @@ class KernelTableBuilder:
         self.demands = demands
         self.bound = kinds.bound
         self._cache: dict[SketchAnalysis, KernelTables] = {}
+        self._split: dict[int, tuple[AccessGroup, tuple[AccessGroup, ...]]] = {}
         self._inlined_funcs: dict[str, tuple[int, int, int]] = {}
 
     def plan(self, sketch: KernelSketch, facts: SketchAnalysis, layout: TileColumns) -> KernelTables:
@@ -182,17 +183,30 @@ class KernelTableBuilder:
         columns = _AccessColumns()
         for k, stage in enumerate(facts.rows):
             accesses = facts.accesses[stage]
-            for group, store in [(g, False) for g in accesses.loads] + [(g, True) for g in accesses.stores]:
+            loads = [part for g in accesses.loads for part in self._parts(facts, g, stage)]
+            for group, store in [(g, False) for g in loads] + [(g, True) for g in accesses.stores]:
                 is_result = group.source == stage.func
                 location = s.location(group.source)
                 memory = OWN_MEMORY[levels[k] if is_result else ROOT if location is None else LEVELS[location.level]]
-                memory = REGISTER if location is not None and location.private else memory
+                memory = REGISTER if location is not None and _in_registers(facts, location, group, store) else memory
                 row = self.kinds.accesses_at(where[k], group, store, memory, placed=True)
                 columns.add(row, first.get(group.source, -1), (k, group, store))
                 if store and is_result and location is not None and location.stored:
                     row = self.kinds.accesses_at(where[k], group, store, GLOBAL, placed=True)
                     columns.add(row, -1, (k, group, store))
         return columns
+
+    def _parts(self, facts: SketchAnalysis, group: AccessGroup, stage: StageId) -> tuple[AccessGroup, ...]:
+        """Return a group of loads, in two parts if it reads registers and shared memory."""
+        location = facts.sketch.location(group.source)
+        if location is None or not location.private or group.source == stage.func:
+            return (group,)
+        if not facts.has_shared_rows(group.source):
+            return (group,)
+        parts = self._split.get(id(group))
+        if parts is None:
+            parts = self._split[id(group)] = (group, facts.own_and_moved(group))
+        return parts[1]
 
     def _hosts(
         self, facts: SketchAnalysis, levels: Sequence[int], position: Mapping[StageId, int]
@@ -245,6 +259,13 @@ class KernelTableBuilder:
             branching = self.kinds.work.branching(self.bound.funcs[name].stages[0], facts.sketch.inlined)
             rows.append((points, bytes_, branching, trivial))
         return np.array(rows, np.int64).reshape(len(rows), 4)
+
+
+def _in_registers(facts: SketchAnalysis, location: ComputeLocation, group: AccessGroup, store: bool) -> bool:
+    """Whether a group accesses registers of a private producer; rows of a sliding window may be in shared memory."""
+    if not location.private or not facts.has_shared_rows(location.func):
+        return location.private
+    return not store and facts.are_own(group)
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -105,7 +105,10 @@ class PipelineTables:
         strides, elements = shared_strides(nests.kinds, nests.extents, by_columns, bool(self.bound.register_blocked))
         kept = nests.kinds["kept_steps"]
         is_window = np.asarray((nests.kinds["slides"] > 0).any(axis=1))
-        shared = shared_bytes(batch, elements * np.where(kept > 0, kept, self.bound.buffers), is_window)
+        elements = elements * np.where(kept > 0, kept, self.bound.buffers)
+        if (nests.kinds["register_rows"] > 0).any():
+            elements = np.where(nests.kinds["register_rows"] > 0, _window_elements(nests, elements), elements)
+        shared = shared_bytes(batch, elements, is_window)
         return CandidateLayout(tuple(range(len(models))), batch, geometry, strides, shared)
 
     def featurized(
@@ -259,6 +262,12 @@ def _promoted(nests: NestArrays) -> Bools:
     return np.asarray((promotion == ALWAYS) | ((promotion == IF_SMALL) & small), bool)
 
 
+def _window_elements(nests: NestArrays, elements: Ints) -> Ints:
+    """Return the elements in shared memory of private windows, given those of the rows of a step, ``int64[R]``."""
+    rows = np.where(nests.kinds["slides"] > 0, nests.extents, 1).prod(axis=1)
+    return np.asarray(elements // rows * nests.kinds["shared_rows"])
+
+
 def _thread_bytes(batch: Batch, nests: NestArrays, promoted: Bools) -> Ints:
     """Return the bytes of thread-level producers and accumulators in a thread's registers, ``int64[M]``."""
     kinds = nests.kinds
@@ -268,5 +277,9 @@ def _thread_bytes(batch: Batch, nests: NestArrays, promoted: Bools) -> Ints:
     first[batch.nests.start] = True
     accumulators = first & promoted & (kinds["level"] == ROOT)
     in_thread = accumulators | ((kinds["private"] > 0) & (kinds["leading"] > 0))
-    points = nests.extents.prod(axis=1) * inside + nests.serial.prod(axis=1) * in_thread
+    serial = nests.serial.prod(axis=1)
+    if (kinds["register_rows"] > 0).any():
+        rows = np.where(nests.kinds["slides"] > 0, nests.serial, 1).prod(axis=1)
+        serial = np.where(kinds["register_rows"] > 0, serial // rows * kinds["register_rows"], serial)
+    points = nests.extents.prod(axis=1) * inside + serial * in_thread
     return np.add.reduceat(points * size, batch.nests.start)

@@ -63,7 +63,7 @@ def _in_step(loop: LoopDim, count: int, last: bool) -> LoopDim:
 
 def restrict_to_rows(
     bound: BoundPipeline, func: str, dim: str, steps: int, moving: Mapping[str, Set[str]],
-    kept_steps: Mapping[str, int], first: int = 0,
+    kept_steps: Mapping[str, int], first: int = 0, windows: Mapping[str, tuple[int, int]] | None = None,
 ) -> BoundPipeline:  # fmt: skip
     """Return the pipeline in which a Func has the rows of one step, and its producers the rows that are new in it.
 
@@ -75,12 +75,14 @@ def restrict_to_rows(
         moving: Funcs with a rolling buffer, and those between them and ``func``, with the dimensions that move.
         kept_steps: Steps whose rows a rolling buffer keeps, by Func.
         first: The step whose rows remain, where a block has many of all steps; in the middle, no row is beyond an end.
+        windows: Private windows, with their rows in registers and in shared memory.
 
     Returns:
         The same object for the same step.
     """
     ordered = tuple(sorted((name, tuple(sorted(dims))) for name, dims in moving.items()))
-    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, tuple(sorted(kept_steps.items())), first))
+    private = tuple(sorted((windows or {}).items()))
+    return apply(bound, SlidingWindowStep(func, dim, steps, ordered, tuple(sorted(kept_steps.items())), first, private))
 
 
 @build.register
@@ -94,9 +96,9 @@ def _build_sliding_window_step(step: SlidingWindowStep, bound: BoundPipeline) ->
     along = {name: bound.funcs[name].dims.index(dims[0]) for name, dims in step.moving if len(dims) == 1}
     readers = {name: _narrowed(bound.funcs[name], along) for name in (step.func, *dict(step.moving))}
     slides = {step.func: step.dim, **{name: bound.funcs[name].dims[position] for name, position in along.items()}}
-    kept = dict(step.kept_steps)
+    kept, windows = dict(step.kept_steps), dict(step.windows)
     funcs = {
-        name: replace(f, slides=slides.get(name, ""), kept_steps=kept.get(name, 1))
+        name: replace(f, slides=slides.get(name, ""), kept_steps=kept.get(name, 1), window=windows.get(name))
         for name, f in {**bound.funcs, **readers, step.func: replace(readers[step.func], region=region)}.items()
     }
     return replace(bound, funcs=funcs)

@@ -69,6 +69,7 @@ class SlidingWindowStep:
         moving: Funcs with a rolling buffer, and those between them and ``func``, each with the dimensions that move.
         kept_steps: Steps whose rows a rolling buffer keeps, by Func.
         first: The iteration whose rows remain.
+        windows: Private windows, with their rows in registers and in shared memory.
     """
 
     func: str
@@ -77,6 +78,7 @@ class SlidingWindowStep:
     moving: tuple[tuple[str, tuple[str, ...]], ...]
     kept_steps: tuple[tuple[str, int], ...] = ()
     first: int = 0
+    windows: tuple[tuple[str, tuple[int, int]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,11 @@ def guarded(
     _under(context, inner, lambda: action(n.point()), context.builder.tested(inner))
 
 
-def guarded_outside(context: KernelContext, mode: EmitMode, n: Nest, action: Action, *, limited: bool = True) -> None:
+def guarded_outside(
+    context: KernelContext, mode: EmitMode, n: Nest, action: Action, *, limited: bool = True, without: str = ""
+) -> None:  # fmt: skip
     """Emit ``action`` under the tests of a nest's guard that its serial loops do not change; see `guarded`."""
-    _under(context, _outside_serial_loops(n, _tests(context, mode, n, limited=limited)), action)
+    _under(context, _outside_serial_loops(n, _tests(context, mode, n, limited=limited, without=without)), action)
 
 
 def _tests(
@@ -89,16 +91,26 @@ def _tests(
         if dim == without:
             continue
         if n.padded_extent(dim) > n.extents[dim]:  # threads and unrolled points beyond the box
-            tests.append(CompareIndex("le", ix.sub(i, n.low[dim]), n.extents[dim] - 1, bool_))
+            tests.append(_thread_test(n, dim, "le", n.extents[dim] - 1))
         for limit in upper_bounds(context, n, dim) if limited else ():
             tests.append(CompareIndex("le", i, limit, bool_))
         for limit in _lower_bounds(context, mode, n, dim):
             distance = ix.sub(limit, n.low[dim])
             if isinstance(distance, int):  # threads before the tile
-                tests.append(CompareIndex("ge", ix.sub(i, n.low[dim]), distance, bool_))
+                tests.append(_thread_test(n, dim, "ge", distance))
             else:
                 tests.append(CompareIndex("ge", i, limit, bool_))
     return tests
+
+
+def _thread_test(n: Nest, dim: str, op: str, distance: int) -> CompareIndex:
+    """Return the comparison of a point's distance from the lowest one; of aligned threads alone, where it suffices."""
+    offset = ix.sub(n.point()[dim], n.low[dim])
+    points = math.prod(p.extent for p in n.inner if p.dim == dim and p.kind is LoopKind.SERIAL)
+    if n.aligned and (distance + (op == "le")) % points == 0:
+        first = {p.name: 0 for p in n.inner if p.dim == dim}
+        offset, distance = ix.substitute(offset, first), distance // points * points
+    return CompareIndex(op, offset, distance, bool_)
 
 
 def _outside_serial_loops(n: Nest, tests: Sequence[CompareIndex]) -> list[CompareIndex]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from autosched.analysis.indices import index as ix
-from autosched.lower.emit.point_loops import guarded, open_loops
+from autosched.lower.emit.point_loops import guarded, guarded_outside, open_loops
 from autosched.lower.emit.stage_loops import emit_stage
 from autosched.lower.emit.thread_nest import emit_thread_nest
 from autosched.lower.ir import Buffer, ConstValue, Stmt, Value
@@ -53,7 +53,8 @@ def emit_register_window(context: KernelContext, mode: EmitMode, group: Sequence
         open_loops(context, n, across, emitter.shift)
         emitter.compute(inner)
         if window.shared_rows:
-            open_loops(context, n, across, lambda: emitter.fill(inner))
+            points = lambda: open_loops(context, n, across, lambda: emitter.fill(inner))  # noqa: E731
+            guarded_outside(context, inner, n, points, without=window.dim)
 
     return emit_thread_nest(context, mode, group, work)
 
@@ -92,7 +93,7 @@ class _WindowStep:
     def fill(self, mode: EmitMode) -> None:
         """Emit the stores of the rows that enter shared memory in a step."""
         window = self.window
-        guarded(self.context, mode, self.n, lambda at: self._fill(mode, dict(at)), without=window.dim)
+        guarded(self.context, mode, self.n, lambda at: self._fill(mode, dict(at)), inside=True, without=window.dim)
 
     def _fill(self, mode: EmitMode, at: dict[str, ix.Index]) -> None:
         n, window = self.n, self.window

@@ -30,7 +30,8 @@ def emit_stage(context: KernelContext, mode: EmitMode, n: Nest, *, in_registers:
     outside = (LoopKind.BLOCK, LoopKind.THREAD)
     start = 1 + max((k for k, p in enumerate(loops) if p.kind in outside or p in n.outer_serial_loops), default=-1)
     early = [p for p in loops[:start] if p in n.inner]
-    if n.interleaved and n.stage.func not in context.padded and not n.lower_bound:
+    is_interleaved = n.interleaved and n.stage.func not in context.padded and not n.lower_bound
+    if is_interleaved or n.aligned:
         hoisting = replace(mode, hoists=True)
 
         def emit_points() -> None:

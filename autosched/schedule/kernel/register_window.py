@@ -275,8 +275,9 @@ class RegisterWindowPlan:
         bounds = {d: n.low[d] for d in dims if ix.sub(n.low[d], low[d]) != 0}
         extents = {**n.extents, **{d: ix.extent(low[d], n.high[d]) for d in dims}}
         return replace(
-            n, loops=(*outer, *threads, *inner), low=low, extents=extents, lower_bound={**n.lower_bound, **bounds}
-        )
+            n, loops=(*outer, *threads, *inner), low=low, extents=extents, aligned=True,
+            lower_bound={**n.lower_bound, **bounds},
+        )  # fmt: skip
 
     def _window(self, w: Window) -> RegisterWindow:
         """Return the rows of a private window, by the points at which all nests read it."""

@@ -153,7 +153,7 @@ def producers_cover_their_region(plan: KernelPlan) -> Iterator[str]:
         allocation = plan.allocations[nest.stage.func]
         for d in nest.stage.loops:
             need, cover = nest.extents[d.name], t.extent(d.name)
-            if plan.register_windows and not d.reduction:  # threads may be those of a larger tile
+            if nest.aligned and not d.reduction:  # threads may be those of a larger tile
                 cover = nest.padded_extent(d.name)
             if allocation.level is Level.THREAD and not d.reduction and cover != need:
                 yield f"{t.stage} at THREAD: its loops over {d.name} have {cover} points, it needs exactly {need}"
