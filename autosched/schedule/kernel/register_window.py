@@ -114,6 +114,65 @@ class Window:
     nests: tuple[Nest, ...]
 
 
+class WindowReads:
+    """The reads of MAINLOOP producers, and the dimensions of the root that theirs correspond to.
+
+    Args:
+        bound: The pipeline, with the cache reads of the kernel.
+        inlined: Names of inlined Funcs.
+        slides: The dimension along which rows move, of the root and of each MAINLOOP producer.
+    """
+
+    def __init__(self, bound: BoundPipeline, inlined: Collection[str], slides: Mapping[str, str]) -> None:
+        self._bound = bound
+        self._inlined = inlined
+        self._slides = slides
+
+    def of(self, stage: BoundStage, at: Point) -> Iterator[tuple[str, dict[str, ix.Index]]]:
+        """Yield the MAINLOOP producers that a stage reads directly or through inlined Funcs, with each read's indices.
+
+        Args:
+            stage: The stage.
+            at: Indices of its point; by the names of its loops where they are missing.
+        """
+        queue: list[tuple[BoundStage, Point]] = [(stage, at)]
+        seen: set[tuple[str, ...]] = set()
+        while queue:
+            stage, point = queue.pop()
+            for load, source in stage.loads:
+                if source == stage.func or (source not in self._slides and source not in self._inlined):
+                    continue
+                indices = [ix.substitute(stage.index_of(i), point) for i in load.indices]
+                text = (source, *map(ix.key, indices))
+                if text in seen:
+                    continue
+                seen.add(text)
+                named = dict(zip(self._bound.funcs[source].dims, indices, strict=True))
+                if source in self._slides:
+                    yield source, named
+                else:
+                    queue.append((self._bound.funcs[source].stages[0], named))
+
+    def root_dims(self, root: str, stages: Sequence[BoundStage]) -> dict[str, dict[str, str]]:
+        """Return the dimensions of the root that those of each producer correspond to, apart from that of the rows.
+
+        Args:
+            root: Name of the root.
+            stages: Stages of the root and of the producers, consumers first.
+        """
+        dims = {root: {d: d for d in self._bound.funcs[root].dims if d != self._slides[root]}}
+        for stage in stages:
+            own = dims.get(stage.func, {})
+            for name, indices in self.of(stage, {}):
+                if name in dims:
+                    continue
+                others = {d: _dim_at(i, own) for d, i in indices.items() if d != self._slides[name]}
+                found = {d: own[e] for d, e in others.items() if e is not None}
+                if len(found) == len(others) == len(set(found.values())):
+                    dims[name] = found
+        return dims
+
+
 class RegisterWindowPlan:
     """The private windows of a kernel, and the nests with their threads.
 
@@ -137,14 +196,12 @@ class RegisterWindowPlan:
     ) -> None:  # fmt: skip
         self._names = names
         self._bound = bound
-        self._inlined = inlined
         self._host = host
         self._private = {w.producer.func: w for w in windows if w.producer.private}
         self._slides = {host.stage.func: host.mainloops[0].dim, **{w.producer.func: w.buffer.dim for w in windows}}
         nests = [host, *(n for w in reversed(windows) for n in w.nests)]
-        self._root_dims = {host.stage.func: {d: d for d in host.low if d != host.mainloops[0].dim}}
-        for n in nests:
-            self._follow(n)
+        self._reads = WindowReads(bound, inlined, self._slides)
+        self._root_dims = self._reads.root_dims(host.stage.func, [n.stage for n in nests])
         missing = next((name for name in self._private if name not in self._root_dims), None)
         if missing is not None:
             raise ScheduleError(f"{missing} is private: no stage reads it at its own point; keep it in shared memory")
@@ -157,46 +214,7 @@ class RegisterWindowPlan:
 
     def _is_aligned(self, n: Nest) -> bool:
         """Whether a stage computes a private producer or reads one."""
-        return n.stage.func in self._private or any(name in self._private for name, _ in self._reads(n, {}))
-
-    def _reads(self, n: Nest, at: Point) -> Iterator[tuple[str, dict[str, ix.Index]]]:
-        """Yield the MAINLOOP producers that a nest reads directly or through inlined Funcs, with each read's indices.
-
-        Args:
-            n: The nest.
-            at: Indices of its point; by the names of its loops where they are missing.
-        """
-        queue: list[tuple[BoundStage, Point]] = [(n.stage, at)]
-        seen: set[tuple[str, ...]] = set()
-        while queue:
-            stage, point = queue.pop()
-            for load, source in stage.loads:
-                if source == stage.func or (source not in self._slides and source not in self._inlined):
-                    continue
-                indices = [ix.substitute(stage.index_of(i), point) for i in load.indices]
-                text = (source, *map(ix.key, indices))
-                if text in seen:
-                    continue
-                seen.add(text)
-                named = dict(zip(self._bound.funcs[source].dims, indices, strict=True))
-                if source in self._slides:
-                    yield source, named
-                else:
-                    queue.append((self._bound.funcs[source].stages[0], named))
-
-    def _follow(self, n: Nest) -> None:
-        """Record to which dimension of the root each dimension of a private producer corresponds, by a nest's reads."""
-        own = self._root_dims.get(n.stage.func)
-        if own is None:
-            return
-        for name, indices in self._reads(n, {}):
-            if name not in self._private or name in self._root_dims:
-                continue
-            others = {d: i for d, i in indices.items() if d != self._slides[name]}
-            dims = {d: _dim_at(i, own) for d, i in others.items()}
-            known = [d for d in dims.values() if d is not None]
-            if len(known) == len(dims) == len(set(known)):
-                self._root_dims[name] = {d: own[e] for d, e in dims.items() if e is not None}
+        return n.stage.func in self._private or any(name in self._private for name, _ in self._reads.of(n.stage, {}))
 
     def _dims(self, n: Nest) -> dict[str, str]:
         """Return the dimensions of the root that a nest's dimensions correspond to."""
@@ -251,11 +269,15 @@ class RegisterWindowPlan:
         """Return the most threads that a nest has in each dimension of the root, in the order of their axes."""
         producer = next(iter(self._private.values())).nests[0]
         order = [self._dims(producer)[p.dim] for p in producer.thread_loops if p.extent > 1]
-        extents = dict.fromkeys([*order, *self._points], 1)
+        order += [p.dim for p in self._host.thread_loops if p.dim in self._points]
+        extents = dict.fromkeys([*order, *reversed(self._points)], 1)
         for n in aligned:
             for dim, root_dim in self._dims(n).items():
                 threads = prod(p.extent for p in self._loops(n, dim) if p.kind is LoopKind.THREAD)
                 extents[root_dim] = max(extents[root_dim], threads)
+        for dim, root_dim in self._dims(self._host).items():
+            points = ix.extent(self._base[root_dim], self._host.high[dim])
+            extents[root_dim] = max(extents[root_dim], -(-points // self._points[root_dim]))
         return extents
 
     def _aligned(self, n: Nest) -> Nest:
@@ -296,7 +318,7 @@ class RegisterWindowPlan:
         whole = RegisterWindow(buffer.dim, entering, rows, rows, 0, 0, base, points, threads)
         own, moved = _Ages(), _Ages()
         for n in self.nests.values():
-            for source, indices in self._reads(n, n.point()):
+            for source, indices in self._reads.of(n.stage, n.point()):
                 if source == name:
                     at = {d: without_clamps(i, n) for d, i in indices.items()}
                     age = ix.sub(ix.add(entering, rows - 1), at[buffer.dim])
