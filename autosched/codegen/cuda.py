@@ -256,6 +256,8 @@ class _Printer:
             self.w.line("ROLLED")
         elif self.is_boundary_step:  # for the same reasons
             self.w.line("ROLLED")
+        elif s.unroll > 1:
+            self.w.line(f'_Pragma("unroll {s.unroll}")')
         kind = counter_type(s.extent)
         self.w.open(f"for ({kind} {s.name} = 0; {s.name} < {s.extent}; {s.name}++) {{  // {s.comment}")
         self.w.line(f"ITER({s.depth}, {s.name});")

@@ -181,6 +181,7 @@ class For:
         few_points: Whether the loop may be unrolled to coalesce accesses; a lane loop in host code is not vectorised.
         ordered: Whether iterations of a MAINLOOP loop read elements of global memory that earlier iterations wrote.
         dim: Dimension of the points that the loop traverses; empty where there are several or none.
+        unroll: Iterations of a MAINLOOP loop that code for GPUs unrolls: shifts of registers become renamings.
     """
 
     FIELDS: ClassVar[NodeFields] = NodeFields(indices=("upper_bounds", "lower_bounds"), bodies=("body",))
@@ -197,6 +198,7 @@ class For:
     few_points: bool = False
     ordered: bool = False
     dim: str = ""
+    unroll: int = 1
 
 
 class Partitioning(Enum):

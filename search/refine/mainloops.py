@@ -17,14 +17,18 @@ from autosched.search.refine.cyclic_distribution import CyclicDistributionSearch
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.linear_threads import LinearThreadSearch
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
+from autosched.search.refine.sliding_window.register_search import RegisterWindowSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
 from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
 
-Improver = type[MainloopSearch | SlidingWindowSearch | LinearThreadSearch | CyclicDistributionSearch]
+Improver = type[
+    MainloopSearch | SlidingWindowSearch | RegisterWindowSearch | LinearThreadSearch | CyclicDistributionSearch
+]
 
 MOST_IMPROVED: dict[Improver, int] = {
-    MainloopSearch: 8, SlidingWindowSearch: 2, LinearThreadSearch: 2, CyclicDistributionSearch: 2,
+    MainloopSearch: 8, SlidingWindowSearch: 2, RegisterWindowSearch: 2, LinearThreadSearch: 2,
+    CyclicDistributionSearch: 2,
 }  # fmt: skip
 """Number of schedules, the best ones, that each improver is applied to."""
 MOST_STREAMED = 2
@@ -56,6 +60,7 @@ class MainloopImprover:
         kinds: tuple[tuple[Improver, bool], ...] = (
             (MainloopSearch, self.settings.mainloops),
             (SlidingWindowSearch, sliding),
+            (RegisterWindowSearch, sliding),
             (LinearThreadSearch, self.settings.linear_threads),
             (CyclicDistributionSearch, self.settings.cyclic_distribution),
         )

@@ -46,6 +46,7 @@ from autosched.lower.ir_queries import conjunction, reads_in
 from autosched.lower.ir_visitor import map_parts
 from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
+from autosched.schedule.kernel.register_window import unrolled_steps
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def emit_sliding_window(
     main = _Steps(context, replace(mode, ranges={loop.name: value}), layout, interior, value, prologue=False)
     others = () if interior is None else (interior.main,)
     note = f"{loop.dim}: {loop.extent} steps"
-    statements.append(block_loop(context, loop.name, loop.extent, note, main.body, binds=main.bound, others=others))
+    steps = block_loop(context, loop.name, loop.extent, note, main.body, binds=main.bound, others=others)
+    statements.append(replace(steps, unroll=unrolled_steps(plan)))
     if context.async_copied:  # the last copies must not complete in memory that later stages reuse
         statements.append(Barrier(waits_for_copies=True))
     return tuple(statements)

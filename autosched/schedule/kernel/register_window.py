@@ -25,14 +25,20 @@ from autosched.analysis.access.regions import Region
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
+from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.errors import ScheduleError
 from autosched.schedule.kernel.sliding_window import RollingBuffer
 from autosched.schedule.types import FusedProducer, LoopKind
 
 if TYPE_CHECKING:
-    from autosched.schedule.plan import Nest, NestLoop
+    from autosched.schedule.plan import KernelPlan, Nest, NestLoop
 
+MOST_UNROLLED_STEPS = 4
+"""Limit of the steps that are unrolled."""
 Point = Mapping[str, ix.Index]
+
+READS = "_window_reads"
+"""Name of the memo (`autosched.analysis.pipeline_memo`) of the reads of windows."""
 
 
 @dataclass(frozen=True)
@@ -128,14 +134,20 @@ class WindowReads:
         self._inlined = inlined
         self._slides = slides
 
-    def of(self, stage: BoundStage, at: Point) -> Iterator[tuple[str, dict[str, ix.Index]]]:
-        """Yield the MAINLOOP producers that a stage reads directly or through inlined Funcs, with each read's indices.
+    def of(self, stage: BoundStage) -> Sequence[tuple[str, Point]]:
+        """Return the MAINLOOP producers that a stage reads directly or through inlined Funcs, with each read's indices.
 
-        Args:
-            stage: The stage.
-            at: Indices of its point; by the names of its loops where they are missing.
+        Indices are in the stage's loops. They are computed once for all kernels with these windows.
         """
-        queue: list[tuple[BoundStage, Point]] = [(stage, at)]
+        memo = pipeline_memo(self._bound, READS)
+        key = stage.func, stage.number, frozenset(self._slides), frozenset(self._inlined)
+        if key not in memo:
+            memo[key] = tuple(self._reads(stage))
+        reads: Sequence[tuple[str, Point]] = memo[key]
+        return reads
+
+    def _reads(self, stage: BoundStage) -> Iterator[tuple[str, Point]]:
+        queue: list[tuple[BoundStage, Point]] = [(stage, {})]
         seen: set[tuple[str, ...]] = set()
         while queue:
             stage, point = queue.pop()
@@ -163,7 +175,7 @@ class WindowReads:
         dims = {root: {d: d for d in self._bound.funcs[root].dims if d != self._slides[root]}}
         for stage in stages:
             own = dims.get(stage.func, {})
-            for name, indices in self.of(stage, {}):
+            for name, indices in self.of(stage):
                 if name in dims:
                     continue
                 others = {d: _dim_at(i, own) for d, i in indices.items() if d != self._slides[name]}
@@ -214,7 +226,7 @@ class RegisterWindowPlan:
 
     def _is_aligned(self, n: Nest) -> bool:
         """Whether a stage computes a private producer or reads one."""
-        return n.stage.func in self._private or any(name in self._private for name, _ in self._reads.of(n.stage, {}))
+        return n.stage.func in self._private or any(name in self._private for name, _ in self._reads.of(n.stage))
 
     def _dims(self, n: Nest) -> dict[str, str]:
         """Return the dimensions of the root that a nest's dimensions correspond to."""
@@ -318,9 +330,10 @@ class RegisterWindowPlan:
         whole = RegisterWindow(buffer.dim, entering, rows, rows, 0, 0, base, points, threads)
         own, moved = _Ages(), _Ages()
         for n in self.nests.values():
-            for source, indices in self._reads.of(n.stage, n.point()):
+            point = n.point()
+            for source, indices in self._reads.of(n.stage):
                 if source == name:
-                    at = {d: without_clamps(i, n) for d, i in indices.items()}
+                    at = {d: without_clamps(ix.substitute(i, point), n) for d, i in indices.items()}
                     age = ix.sub(ix.add(entering, rows - 1), at[buffer.dim])
                     kind = moved if whole.element(at) is None else own
                     kind.add(range_inside(age, n, self._slides[n.stage.func]))
@@ -409,6 +422,19 @@ def without_clamps(i: ix.Index, n: Nest) -> ix.Index:
 
     rewritten: ix.Index = ix.rewritten(i, choose)
     return rewritten
+
+
+def unrolled_steps(plan: KernelPlan) -> int:
+    """Return the steps that code for GPUs unrolls: as many as a thread keeps of the rows of a point.
+
+    So shifts become renamings. Steps of threads with several points are not unrolled, as that takes more registers.
+    """
+    host = plan.mainloop_nest
+    windows = plan.register_windows.values()
+    if host is None or not windows or host.serial_points > 1:
+        return 1
+    period = max(-(-w.count // w.rows) for w in windows)
+    return min(period, MOST_UNROLLED_STEPS, host.mainloops[0].extent)
 
 
 def shared_buffer(window: RegisterWindow, buffer: RollingBuffer) -> RollingBuffer:

@@ -1,0 +1,333 @@
+"""Replaces kernels of a schedule by kernels with sliding windows in registers, where these are predicted to be faster.
+
+A block's threads cover the tile of its outermost producer, and the root's tile is smaller by the halo. So tilings are
+chosen by the threads of a block, and the root has what its windows leave.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
+from autosched.errors import ScheduleError
+from autosched.featurize.featurizer import Featurizer
+from autosched.schedule.kernel.aligned_tilings import with_register_windows
+from autosched.schedule.legality.fused_producers import transitive_sources
+from autosched.schedule.legality.validate import kernel_violations
+from autosched.schedule.planner import plan_kernel
+from autosched.schedule.tilings import inlined_calls
+from autosched.schedule.types import (
+    ComputeAt,
+    FusedProducer,
+    Inlined,
+    Kernel,
+    Level,
+    Loop,
+    LoopKind,
+    Root,
+    Schedule,
+    StageId,
+    StageTiling,
+)
+from autosched.search.cost.protocol import CostModel, rounded_cost
+from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.walk_search import step_counts_of
+from autosched.search.settings import SearchSettings
+from autosched.target import Target
+
+MOST_BUFFERED = 4
+"""Inlined Funcs of a kernel, those whose evaluations load the most, that are tried in windows."""
+MOST_COPIED = 4
+"""Sources of a kernel, those with the most loads, that are tried with cache reads."""
+LEAST_LOADS = 3
+"""Loads of a source at one point with which it is copied."""
+LEAST_SHARE = 0.05
+"""Share of a schedule's predicted time below which a site is skipped."""
+THREADS_X, THREADS_Y = (32, 64, 128), (4, 8, 16, 32)
+"""Threads of a block to try along the innermost dimension and along the next."""
+THREADS_OF_ROW = (64, 128, 256, 512)
+"""Threads of a block to try where it has one dimension."""
+POINTS = ((1, 1), (2, 1), (1, 2), (2, 2))
+"""Points of a thread to try along the next and along the innermost dimension."""
+FIRST = (32, 16, (2, 1))
+"""Threads and points that are tried first."""
+USUAL_STEPS = 64
+"""Steps of a block for which tilings are compared."""
+FREE_REGISTERS, REGISTERS_OF_WINDOW = 32, 4 / 3
+"""Registers of addresses and temporaries, and those that a register of a window takes with its temporaries: two sweeps
+of smoother7pt have 48, 64 and 107 registers with 12, 24 and 48 in windows."""
+REGISTER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class RegisterWindowKernel:
+    """A kernel with windows in registers, and its predicted time."""
+
+    kernel: Kernel
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The choices of a kernel besides its tile.
+
+    Attributes:
+        site: The kernels that it replaces.
+        dim: The dimension of the root along which windows slide.
+        copied: Sources with a cache read.
+    """
+
+    site: SlidingWindowSite
+    dim: str
+    copied: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Threads of a block, points of a thread, and steps of a block."""
+
+    x: int
+    y: int
+    points: tuple[int, int]
+    steps: int
+
+
+@dataclass
+class RegisterWindowSearch:
+    """Finds kernels with windows in registers; results are cached across sites with equal signatures.
+
+    Args:
+        bound: The pipeline.
+        target: A GPU.
+        model: Cost model.
+        settings: Search settings.
+        late: Returns whether the time budget has ended; the search then returns its best result so far.
+    """
+
+    bound: BoundPipeline
+    target: Target
+    model: CostModel
+    settings: SearchSettings
+    late: Callable[[], bool] = lambda: False
+    _kernels: dict[SlidingWindowSite, RegisterWindowKernel | None] = field(init=False, default_factory=dict)
+
+    def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
+        """Return a schedule with windows in registers that is predicted to be faster, and its time; None if none is.
+
+        Args:
+            schedule: A legal schedule.
+            costs: Predicted seconds of its kernels.
+        """
+        sites = list(dict.fromkeys(self._sites(schedule)))
+        total = sum(costs.values())
+
+        def gain(site: SlidingWindowSite) -> float:
+            now = sum(costs[schedule.kernels[k]] for k in site.kernels)
+            best = self.best(site, now) if now >= LEAST_SHARE * total else None
+            return 0.0 if best is None else now - best.seconds
+
+        ordered = sorted(sites, key=gain, reverse=True)
+        return improve_schedule(self.bound, self.target, schedule, costs, ordered, self.best, LEAST_SHARE)
+
+    def _sites(self, schedule: Schedule) -> Iterator[SlidingWindowSite]:
+        """Yield the sites of a schedule, and its kernels without producers in shared memory."""
+        yield from sliding_window_sites(self.bound, schedule, MOST_BUFFERED)
+        for k, kernel in enumerate(schedule.kernels):
+            root = kernel.roots[0].tiling.stage
+            is_plain = len(kernel.roots) == 1 and not kernel.fused and kernel.mainloop_at is None
+            if is_plain and self.bound.funcs[root.func].is_pure:
+                yield SlidingWindowSite(root, (), frozenset(i.func for i in kernel.inlined), (k,))
+
+    def best(self, site: SlidingWindowSite, now: float = math.inf) -> RegisterWindowKernel | None:
+        """Return the fastest kernel with windows in registers for a site; None if there is none.
+
+        Args:
+            site: The site.
+            now: Seconds of the kernels to replace.
+        """
+        key = replace(site, kernels=())
+        if key not in self._kernels:
+            self._kernels[key] = self._search(key)
+        return self._kernels[key]
+
+    def _search(self, site: SlidingWindowSite) -> RegisterWindowKernel | None:
+        """Return the fastest kernel over dimensions, cache reads, and tiles around the first."""
+        searches = [_TileSearch(self, form) for form in self._forms(site)]
+        first = [s for s in searches if not self.late() and s.first() is not None]
+        return min(first, key=lambda s: _order(s.first())).best() if first else None
+
+    def _forms(self, site: SlidingWindowSite) -> Iterator[_Form]:
+        """Yield the dimensions and cache reads to try."""
+        copied = self._copied(site)
+        for names in dict.fromkeys((frozenset(copied), frozenset(copied[:1]), frozenset[str]())):
+            fused = (*site.fused, *(cache_name(s) for s in copied if s in names))
+            staged = replace(site, fused=tuple(dict.fromkeys(fused)))
+            if not staged.fused:
+                continue
+            dims = [d for d, windows in staged.sliding_dims(self.bound) if windows == frozenset(staged.fused)]
+            yield from (_Form(staged, dim, names) for dim in dims[:1])
+
+    def _copied(self, site: SlidingWindowSite) -> list[str]:
+        """Return the sources to copy, those with the most loads first."""
+        computed = {site.root.func, *site.fused, *site.inlined}
+        cached = insert_cache_reads(self.bound, site.cache_reads)
+        loads: dict[str, int] = {}
+        for func in (site.root.func, *site.fused, *site.inlined):
+            for stage in cached.funcs[func].stages:
+                for source, count in stage.load_counts.items():
+                    loads[source] = loads.get(source, 0) + count
+        inlined = set(site.inlined)
+        reached = set().union(
+            *(transitive_sources(cached, s, inlined) for f in (site.root.func, *site.fused) for s in cached.funcs[f].stages)
+        )
+        ndim = cached.funcs[site.root.func].ndim
+        usable = [s for s in reached - computed - site.cache_reads if self._ndim(s) == ndim]
+        return sorted(usable, key=lambda s: (-loads.get(s, 0), s))[:MOST_COPIED]
+
+    def _ndim(self, source: str) -> int:
+        inputs = self.bound.inputs
+        return len(inputs[source].shape) if source in inputs else self.bound.funcs[source].ndim
+
+
+class _TileSearch:
+    """Finds the tile of one form.
+
+    Args:
+        search: The search.
+        form: The form.
+    """
+
+    def __init__(self, search: RegisterWindowSearch, form: _Form) -> None:
+        self.search = search
+        self.form = form
+        self.bound = search.bound
+        self.cached = insert_cache_reads(search.bound, form.site.cache_reads)
+        self.root = self.cached.funcs[form.site.root.func]
+        self.across = [d for d in self.root.dims if d != form.dim]
+        self.featurizer = Featurizer(search.bound, search.target)
+        self.halos: dict[tuple[int, int], tuple[frozenset[str], tuple[int, int]] | None] = {}
+        self.seen: dict[_Tile, RegisterWindowKernel | None] = {}
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Step counts of a block to try."""
+        return step_counts_of(self.root.extents[self.root.dims.index(self.form.dim)], 1)
+
+    def first(self) -> RegisterWindowKernel | None:
+        """Return the kernel of the first tile, or of one with fewer points of a thread; None if none is legal."""
+        if not self.counts or len(self.across) > 2:
+            return None
+        steps = min(self.counts, key=lambda n: abs(n - USUAL_STEPS))
+        x, y, points = FIRST
+        if len(self.across) < 2:
+            x, y, points = 256, 1, (1, 1)
+        return min(self._kernels([_Tile(x, y, p, steps) for p in (points, (1, 1))]), default=None, key=_order)
+
+    def best(self) -> RegisterWindowKernel | None:
+        """Return the fastest kernel that is reached from the first tile by changing one choice at a time."""
+        best = self.first()
+        while best is not None and not self.search.late():
+            tile = next(t for t, k in self.seen.items() if k is best)
+            better = min(self._kernels(self._neighbours(tile)), default=None, key=_order)
+            if better is None or _order(better) >= _order(best):
+                return best
+            best = better
+        return best
+
+    def _neighbours(self, t: _Tile) -> list[_Tile]:
+        across = len(self.across)
+        tiles = [replace(t, x=n) for n in (THREADS_X if across > 1 else THREADS_OF_ROW)]
+        tiles += [replace(t, y=n) for n in (THREADS_Y if across > 1 else ())]
+        tiles += [replace(t, points=p) for p in POINTS if across > 1 or p[0] == 1]
+        tiles += [replace(t, steps=n) for n in self.counts]
+        return [n for n in dict.fromkeys(tiles) if n not in self.seen]
+
+    def _kernels(self, tiles: Sequence[_Tile]) -> list[RegisterWindowKernel]:
+        return [k for k in map(self._kernel, tiles) if k is not None]
+
+    def _kernel(self, tile: _Tile) -> RegisterWindowKernel | None:
+        """Return the kernel of a tile, None if there is no legal one."""
+        if tile not in self.seen:
+            self.seen[tile] = self._evaluated(tile)
+        return self.seen[tile]
+
+    def _evaluated(self, tile: _Tile) -> RegisterWindowKernel | None:
+        halo = self._halo(tile.points)
+        if halo is None:
+            return None
+        names, extra = halo
+        y, x = tile.y - extra[0], tile.x - extra[1]
+        if y < 1 or x < 1 or tile.x * tile.y > self.search.target.max_threads_per_block:
+            return None
+        try:
+            kernel = with_register_windows(self.bound, self._untiled(tile, y, x), names)
+        except ScheduleError:
+            return None
+        if kernel_violations(self.bound, kernel, self.search.target):
+            return None
+        found = evaluated(self.featurizer, kernel)
+        windows = float(found.batch_evaluation.thread_bytes[0]) / REGISTER_BYTES
+        registers = math.ceil(FREE_REGISTERS + REGISTERS_OF_WINDOW * windows)
+        if registers * tile.x * tile.y > self.search.target.registers_per_sm:
+            return None
+        model = self.search.model
+        return RegisterWindowKernel(kernel, found.with_registers(model, registers).seconds(model))
+
+    def _halo(self, points: tuple[int, int]) -> tuple[frozenset[str], tuple[int, int]] | None:
+        """Return the windows that can be private, and the threads of a block beyond those of the root."""
+        if points not in self.halos:
+            self.halos[points] = self._find_halo(points)
+        return self.halos[points]
+
+    def _find_halo(self, points: tuple[int, int]) -> tuple[frozenset[str], tuple[int, int]] | None:
+        size = 8
+        draft = self._untiled(_Tile(size, size, points, 4), size, size)
+        names = []
+        for w in self.form.site.fused:
+            try:
+                with_register_windows(self.bound, draft, {w})
+            except ScheduleError:
+                continue
+            names.append(w)
+        if not names:
+            return None
+        try:
+            plan = plan_kernel(self.bound, with_register_windows(self.bound, draft, names))
+        except ScheduleError:
+            return None
+        block = [*plan.block]
+        return frozenset(names), (block[1] - size if len(self.across) > 1 else 0, block[0] - size)
+
+    def _untiled(self, tile: _Tile, y: int, x: int) -> Kernel:
+        """Return a kernel with some threads of the root, whose windows have no tilings yet."""
+        form, site = self.form, self.form.site
+        threads = dict(zip(reversed(self.across), (x, y), strict=False))
+        points = dict(zip(reversed(self.across), reversed(tile.points), strict=False))
+        sizes = dict(zip(self.root.dims, self.root.extents, strict=True))
+        blocks = []
+        for d in self.root.dims:
+            covered = tile.steps if d == form.dim else threads[d] * points[d]
+            blocks.append(Loop(d, LoopKind.BLOCK, -(-sizes[d] // covered)))
+        inside = [Loop(d, LoopKind.THREAD, threads[d]) for d in reversed(self.across)]
+        inside += [Loop(d, LoopKind.SERIAL, points[d]) for d in self.across]
+        loops = (*blocks, Loop(form.dim, LoopKind.SERIAL, tile.steps), *inside)
+        at = ComputeAt(Level.MAINLOOP, site.root, len(blocks) + 1)
+        members = []
+        for w in site.fused:
+            func = self.cached.funcs[w]
+            tilings = tuple(StageTiling(StageId(w, s.number), ()) for s in func.nonempty_stages)
+            members.append(FusedProducer(tilings, at, func.dims))
+        stages = [site.root, *(t.stage for m in members for t in m.tilings)]
+        calls = inlined_calls(self.cached, stages, set(site.inlined))
+        inlined = tuple(Inlined(f, calls[f]) for f in self.cached.funcs if f in calls)
+        return Kernel((Root(StageTiling(site.root, loops)),), tuple(members), inlined)
+
+
+def _order(k: RegisterWindowKernel | None) -> float:
+    return math.inf if k is None else float(rounded_cost(k.seconds))
