@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.io.definition_text import definition_text
 from autosched.schedule.kernel.memory_layout import SharedLayout
@@ -135,13 +136,13 @@ def _title(plan: KernelPlan, n: Nest) -> str:
     if allocation is None:
         reduced = {p.dim for p in n.loops if p.kind is LoopKind.REDUCTION}
         dims = [d for d in n.low if d not in reduced]
-        box = box_text(str(n.id), dims, [n.padded_extent(d) for d in dims])
+        box = box_text(str(n.id), dims, [_covered(n, d) for d in dims])
     else:
         box = box_text(str(n.id), allocation.dims, allocation.extents)
         size = allocation.count * sum(d.bytes_ for d in allocation.func.dtypes)
         source = cached_source(n.stage.func)
         cached = "" if source is None else f"cache read of {source} "
-        registers = f"{cached}in registers, {size} bytes a thread"
+        registers = f"{cached}in registers, {size} bytes a thread{_rows_text(plan, n)}"
         locations.append(_shared_text(plan, allocation, size) if allocation.is_shared else registers)
     if n.stage.func in plan.materialised:
         locations.append("to global memory")
@@ -150,13 +151,30 @@ def _title(plan: KernelPlan, n: Nest) -> str:
     return " ".join([f"{box}:", *locations[:1], *(f"and {p}" for p in locations[1:])]).removesuffix(":")
 
 
+def _covered(n: Nest, dim: str) -> int:
+    """Return the points of a dimension that a nest's loops cover, without threads before its tile."""
+    if n.aligned and dim in n.lower_bound:
+        points: int = ix.extent(n.lower_bound[dim], n.high[dim])
+        return points
+    return n.padded_extent(dim)
+
+
+def _rows_text(plan: KernelPlan, n: Nest) -> str:
+    """Return the rows of a sliding window that has registers alone, with a separator; empty for other tiles."""
+    window = plan.register_windows.get(n.stage.func)
+    return "" if window is None else f", {window.count} rows along {window.dim}"
+
+
 def _shared_text(plan: KernelPlan, allocation: Allocation, size: int) -> str:
     """Return the properties of a tile in shared memory with buffers of ``size`` bytes."""
     producer = plan.kernel.member(allocation.func.name)
     source = cached_source(allocation.func.name)
     count = f"{allocation.buffers} x " if allocation.buffers > 1 else ""
     parts = [f"{'' if source is None else f'cache read of {source} '}in shared memory", f"{count}{size} bytes"]
-    if allocation.rolling is not None:
+    window = plan.register_windows.get(allocation.func.name)
+    if window is not None:
+        parts.append(f"rows along {window.dim} that are read at moved points, {window.count} rows in registers")
+    elif allocation.rolling is not None:
         parts.append(f"rolling buffer along {allocation.rolling}")
     if producer is not None and producer.buffers > 1:
         parts.append("double-buffered")
