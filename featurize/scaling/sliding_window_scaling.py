@@ -95,6 +95,9 @@ class SlidingWindowScaling(FeatureScaling):
             scaled[..., k, repeated] *= times
             scaled[..., k, read] = np.minimum(features[..., k, read] * times, array_total)
             scaled[..., k, INDEX["streaming_steps"]] = times
+            if stage.func in self.prefetched & dict(self.windows).keys():  # only the first step waits for its loads
+                rounds = INDEX["global_rounds_per_thread"]
+                scaled[..., k, rounds] = np.minimum(features[..., k, rounds], 1)
             if stage.func in self.async_copies:
                 scaled[..., k, INDEX["asynchronous_bytes_per_block"]] = (
                     features[..., k, INDEX["shared_bytes_at_task"]] * times

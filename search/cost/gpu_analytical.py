@@ -12,6 +12,7 @@ Assumptions:
 * Work is that of the middle block, scaled by the points of the whole over its points.
 * Every wave of blocks has a latency (a 2-norm of both): memory, step by step, and the instructions of each stage, which
   its active warps issue one after the other. A stage with work for one warp of a block thus delays the whole block.
+* A step of a sliding window without double buffering waits for its loads (`STEP_LOAD_CYCLES`).
 * Every kernel has launch overhead. Caches keep no data between kernels.
 
 The share of DRAM's rate, the cycles of requests, instructions and latency, and the launch overhead are fitted to times
@@ -41,6 +42,10 @@ ADDRESSED = 1.5
 """Instructions of a memory request, address arithmetic included."""
 GLOBAL_LATENCY_CYCLES = 900
 STEP_LATENCY_CYCLES = 120
+STEP_LOAD_CYCLES = 400
+"""Latency of the loads of a step, fitted to 1,897 kernels with sliding windows among the H200's labels."""
+BARRIERS_WITHOUT_BUFFERING = 1.5
+"""Least barriers of a step, on average, of a sliding window without double buffering."""
 INSTRUCTION_CYCLES = 12.0
 """Cycles from one instruction of a warp to the next, with index arithmetic and stalls."""
 WARPS_FOR_FULL_RATE = 16
@@ -64,7 +69,7 @@ READS = frozenset(
         "global_bytes_at_task", "global_bytes_written_by_kernel",
         "num_global_mem_loads_per_block", "num_global_mem_stores_per_block",
         "num_shared_mem_loads_per_block", "num_shared_mem_stores_per_block", "global_requests_per_block",
-        "shared_requests_per_block", "steps_per_block", "warp_lane_utilization", "unique_global_bytes_read_by_kernel",
+        "shared_requests_per_block", "steps_per_block", "streaming_steps", "global_rounds_per_thread", "warp_lane_utilization", "unique_global_bytes_read_by_kernel",
         "float_instructions_per_block", *(f"{unit}_operations_per_block" for unit in OPERATIONS),
     }
 )  # fmt: skip
@@ -154,7 +159,7 @@ class AnalyticalModel:
                 single / (lanes * sms * clock) * slow,
                 double / double_rate * slow,
                 special / (SPECIAL_RATE * lanes * sms * clock) * slow,
-                waves * (GLOBAL_LATENCY_CYCLES + STEP_LATENCY_CYCLES * kernels.root("steps_per_block")) / clock,
+                waves * (GLOBAL_LATENCY_CYCLES + _step_cycles(kernels)) / clock,
                 waves * INSTRUCTION_CYCLES * _instructions_of_warps(features, operations).sum(axis=1) / clock,
                 np.full(len(features), LAUNCH_SECONDS),
             ],
@@ -198,6 +203,19 @@ class _KernelFeatures:
         """Return a feature of the root stage, ``float64[N]``."""
         values: Floats = self.values[:, 0, INDEX[name]]
         return values
+
+
+def _step_cycles(kernels: _KernelFeatures) -> Floats:
+    """Return the latency of a block's steps in cycles: barriers, and loads of sliding windows, ``float64[N]``.
+
+    Of a mainloop the root has no steps in the features; its loads are not counted.
+    """
+    barriers, steps = kernels.root("steps_per_block"), kernels.root("streaming_steps")
+    waits = (steps > 0) & (barriers >= BARRIERS_WITHOUT_BUFFERING * steps)
+    in_steps = kernels.values[:, :, INDEX["streaming_steps"]] > 0
+    rounds = np.where(in_steps, kernels.values[:, :, INDEX["global_rounds_per_thread"]], 0).sum(axis=1)
+    cycles: Floats = STEP_LATENCY_CYCLES * barriers + STEP_LOAD_CYCLES * np.where(waits, rounds, 0)
+    return cycles
 
 
 def _equivalent_blocks(kernels: _KernelFeatures) -> Floats:

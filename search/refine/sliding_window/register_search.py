@@ -55,8 +55,12 @@ THREADS_OF_ROW = (64, 128, 256, 512)
 """Threads of a block to try where it has one dimension."""
 POINTS = ((1, 1), (2, 1), (1, 2), (2, 2))
 """Points of a thread to try along the next and along the innermost dimension."""
-FIRST = (32, 16, (2, 1))
-"""Threads and points that are tried first."""
+FIRST = (((32, 16), (2, 1), False), ((32, 32), (1, 1), True))
+"""Threads, points, and prefetching of the tiles that are tried first."""
+FIRST_OF_ROW = (((256, 1), (1, 1), False), ((256, 1), (1, 1), True))
+PROBED = 8
+SEARCH_WITHIN = 1.5
+"""Ratio of the predicted time of the first tile to that of the replaced kernels up to which other tiles are tried."""
 USUAL_STEPS = 64
 """Steps of a block for which tilings are compared."""
 FREE_REGISTERS, REGISTERS_OF_WINDOW = 32, 4 / 3
@@ -67,10 +71,17 @@ REGISTER_BYTES = 4
 
 @dataclass(frozen=True)
 class RegisterWindowKernel:
-    """A kernel with windows in registers, and its predicted time."""
+    """A kernel with windows in registers.
+
+    Attributes:
+        kernel: The kernel.
+        seconds: Its predicted time; like that of other kernels, as if blocks were resident whatever their registers.
+        limited_seconds: Its predicted time with the residency that its estimated registers allow.
+    """
 
     kernel: Kernel
     seconds: float
+    limited_seconds: float
 
 
 @dataclass(frozen=True)
@@ -90,12 +101,28 @@ class _Form:
 
 @dataclass(frozen=True)
 class _Tile:
-    """Threads of a block, points of a thread, and steps of a block."""
+    """Threads of a block, points of a thread, steps of a block, and whether loads of the next step are prefetched."""
 
     x: int
     y: int
     points: tuple[int, int]
     steps: int
+    prefetches: bool = False
+
+
+@dataclass(frozen=True)
+class _Halo:
+    """The windows of a form, found by a kernel with `PROBED` threads of the root along each dimension.
+
+    Attributes:
+        names: The windows that can be private.
+        threads: Threads of a block beyond those of the root, along the next and along the innermost dimension.
+        probe: The kernel.
+    """
+
+    names: frozenset[str]
+    threads: tuple[int, int]
+    probe: Kernel
 
 
 @dataclass
@@ -116,6 +143,7 @@ class RegisterWindowSearch:
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
     _kernels: dict[SlidingWindowSite, RegisterWindowKernel | None] = field(init=False, default_factory=dict)
+    _choices: dict[tuple[object, ...], tuple[int, _Tile] | None] = field(init=False, default_factory=dict)
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
         """Return a schedule with windows in registers that is predicted to be faster, and its time; None if none is.
@@ -124,7 +152,7 @@ class RegisterWindowSearch:
             schedule: A legal schedule.
             costs: Predicted seconds of its kernels.
         """
-        sites = list(dict.fromkeys(self._sites(schedule)))
+        sites = list(dict.fromkeys(map(self._without_boundaries, self._sites(schedule))))
         total = sum(costs.values())
 
         def gain(site: SlidingWindowSite) -> float:
@@ -144,6 +172,17 @@ class RegisterWindowSearch:
             if is_plain and self.bound.funcs[root.func].is_pure:
                 yield SlidingWindowSite(root, (), frozenset(i.func for i in kernel.inlined), (k,))
 
+    def _without_boundaries(self, site: SlidingWindowSite) -> SlidingWindowSite:
+        """Return a site with windows of the sources of boundary conditions, which are inlined."""
+        fused, inlined = list(site.fused), set(site.inlined)
+        for k, name in enumerate(site.fused):
+            func = self.bound.funcs.get(name)
+            source = func.stages[0].sources[0] if func is not None and func.boundary is not None else ""
+            if source in inlined:
+                fused[k] = source
+                inlined = inlined - {source} | {name}
+        return replace(site, fused=tuple(dict.fromkeys(fused)), inlined=frozenset(inlined))
+
     def best(self, site: SlidingWindowSite, now: float = math.inf) -> RegisterWindowKernel | None:
         """Return the fastest kernel with windows in registers for a site; None if there is none.
 
@@ -153,14 +192,24 @@ class RegisterWindowSearch:
         """
         key = replace(site, kernels=())
         if key not in self._kernels:
-            self._kernels[key] = self._search(key)
+            signature = site.signature(self.bound)
+            searches = [_TileSearch(self, form) for form in self._forms(site)]
+            if signature not in self._choices:
+                self._choices[signature] = self._search(searches, now)
+            choice = self._choices[signature]
+            self._kernels[key] = None if choice is None else searches[choice[0]].kernel(choice[1])
         return self._kernels[key]
 
-    def _search(self, site: SlidingWindowSite) -> RegisterWindowKernel | None:
-        """Return the fastest kernel over dimensions, cache reads, and tiles around the first."""
-        searches = [_TileSearch(self, form) for form in self._forms(site)]
-        first = [s for s in searches if not self.late() and s.first() is not None]
-        return min(first, key=lambda s: _order(s.first())).best() if first else None
+    def _search(self, searches: Sequence[_TileSearch], now: float) -> tuple[int, _Tile] | None:
+        """Return the fastest form, by its number, and tile: of the form whose first tile is the fastest."""
+        first = [k for k, s in enumerate(searches) if not self.late() and s.first() is not None]
+        if not first:
+            return None
+        number = min(first, key=lambda k: _order(searches[k].first()))
+        if _order(searches[number].first()) > SEARCH_WITHIN * now:
+            return None
+        tile = searches[number].best()
+        return None if tile is None else (number, tile)
 
     def _forms(self, site: SlidingWindowSite) -> Iterator[_Form]:
         """Yield the dimensions and cache reads to try."""
@@ -211,7 +260,8 @@ class _TileSearch:
         self.root = self.cached.funcs[form.site.root.func]
         self.across = [d for d in self.root.dims if d != form.dim]
         self.featurizer = Featurizer(search.bound, search.target)
-        self.halos: dict[tuple[int, int], tuple[frozenset[str], tuple[int, int]] | None] = {}
+        self.halos: dict[tuple[int, int], _Halo | None] = {}
+        self.starts: list[_Tile] = []
         self.seen: dict[_Tile, RegisterWindowKernel | None] = {}
 
     @cached_property
@@ -224,21 +274,24 @@ class _TileSearch:
         if not self.counts or len(self.across) > 2:
             return None
         steps = min(self.counts, key=lambda n: abs(n - USUAL_STEPS))
-        x, y, points = FIRST
-        if len(self.across) < 2:
-            x, y, points = 256, 1, (1, 1)
-        return min(self._kernels([_Tile(x, y, p, steps) for p in (points, (1, 1))]), default=None, key=_order)
+        choices = FIRST if len(self.across) > 1 else FIRST_OF_ROW
+        tiles = [_Tile(*threads, points, steps, ahead and bool(self.form.copied)) for threads, points, ahead in choices]
+        self.starts = [t for t in dict.fromkeys(tiles) if self.kernel(t) is not None]
+        return min(self._kernels(self.starts), default=None, key=_order)
 
-    def best(self) -> RegisterWindowKernel | None:
-        """Return the fastest kernel that is reached from the first tile by changing one choice at a time."""
-        best = self.first()
-        while best is not None and not self.search.late():
-            tile = next(t for t, k in self.seen.items() if k is best)
-            better = min(self._kernels(self._neighbours(tile)), default=None, key=_order)
-            if better is None or _order(better) >= _order(best):
-                return best
-            best = better
-        return best
+    def best(self) -> _Tile | None:
+        """Return the tile of the fastest kernel that is reached from one of the first by changes of one choice."""
+        self.first()
+        return min(map(self._descent, self.starts), default=None, key=lambda t: _order(self.kernel(t)))
+
+    def _descent(self, tile: _Tile) -> _Tile:
+        """Return the tile that is reached from another one, each time by the best change of one choice."""
+        while not self.search.late():
+            better = min(self._neighbours(tile), default=tile, key=lambda t: _order(self.kernel(t)))
+            if _order(self.kernel(better)) >= _order(self.kernel(tile)):
+                break
+            tile = better
+        return tile
 
     def _neighbours(self, t: _Tile) -> list[_Tile]:
         across = len(self.across)
@@ -246,12 +299,13 @@ class _TileSearch:
         tiles += [replace(t, y=n) for n in (THREADS_Y if across > 1 else ())]
         tiles += [replace(t, points=p) for p in POINTS if across > 1 or p[0] == 1]
         tiles += [replace(t, steps=n) for n in self.counts]
-        return [n for n in dict.fromkeys(tiles) if n not in self.seen]
+        tiles += [replace(t, prefetches=not t.prefetches)] if self.form.copied else []
+        return [n for n in dict.fromkeys(tiles) if n != t]
 
     def _kernels(self, tiles: Sequence[_Tile]) -> list[RegisterWindowKernel]:
-        return [k for k in map(self._kernel, tiles) if k is not None]
+        return [k for k in map(self.kernel, tiles) if k is not None]
 
-    def _kernel(self, tile: _Tile) -> RegisterWindowKernel | None:
+    def kernel(self, tile: _Tile) -> RegisterWindowKernel | None:
         """Return the kernel of a tile, None if there is no legal one."""
         if tile not in self.seen:
             self.seen[tile] = self._evaluated(tile)
@@ -261,14 +315,15 @@ class _TileSearch:
         halo = self._halo(tile.points)
         if halo is None:
             return None
-        names, extra = halo
-        y, x = tile.y - extra[0], tile.x - extra[1]
+        y, x = tile.y - halo.threads[0], tile.x - halo.threads[1]
         if y < 1 or x < 1 or tile.x * tile.y > self.search.target.max_threads_per_block:
             return None
         try:
-            kernel = with_register_windows(self.bound, self._untiled(tile, y, x), names)
+            kernel = self._tiled(halo, self._untiled(tile, y, x), (y - PROBED, x - PROBED))
         except ScheduleError:
             return None
+        if tile.prefetches:
+            kernel = kernel.with_double_buffering()
         if kernel_violations(self.bound, kernel, self.search.target):
             return None
         found = evaluated(self.featurizer, kernel)
@@ -277,17 +332,32 @@ class _TileSearch:
         if registers * tile.x * tile.y > self.search.target.registers_per_sm:
             return None
         model = self.search.model
-        return RegisterWindowKernel(kernel, found.with_registers(model, registers).seconds(model))
+        return RegisterWindowKernel(kernel, found.seconds(model), found.with_registers(model, registers).seconds(model))
 
-    def _halo(self, points: tuple[int, int]) -> tuple[frozenset[str], tuple[int, int]] | None:
+    def _tiled(self, halo: _Halo, untiled: Kernel, more: tuple[int, int]) -> Kernel:
+        """Return a kernel with the tilings of its windows, which have ``more`` threads than in the probed kernel."""
+        if halo.names != {m.func for m in untiled.fused}:
+            return with_register_windows(self.bound, untiled, halo.names)
+        extents = dict(zip(reversed(self.across), reversed(more), strict=False))
+        root = untiled.roots[0].tiling
+        axes = [p.dim for p in root.loops if p.kind is LoopKind.THREAD]
+
+        def widened(t: StageTiling) -> StageTiling:
+            axis = iter(axes)
+            loops = (replace(p, extent=p.extent + extents[next(axis)]) if p.kind is LoopKind.THREAD else p for p in t.loops)
+            return StageTiling(t.stage, tuple(loops))
+
+        fused = tuple(replace(m, tilings=tuple(map(widened, m.tilings))) for m in halo.probe.fused)
+        return replace(untiled, fused=fused)
+
+    def _halo(self, points: tuple[int, int]) -> _Halo | None:
         """Return the windows that can be private, and the threads of a block beyond those of the root."""
         if points not in self.halos:
             self.halos[points] = self._find_halo(points)
         return self.halos[points]
 
-    def _find_halo(self, points: tuple[int, int]) -> tuple[frozenset[str], tuple[int, int]] | None:
-        size = 8
-        draft = self._untiled(_Tile(size, size, points, 4), size, size)
+    def _find_halo(self, points: tuple[int, int]) -> _Halo | None:
+        draft = self._untiled(_Tile(PROBED, PROBED, points, 4), PROBED, PROBED)
         names = []
         for w in self.form.site.fused:
             try:
@@ -298,11 +368,11 @@ class _TileSearch:
         if not names:
             return None
         try:
-            plan = plan_kernel(self.bound, with_register_windows(self.bound, draft, names))
+            probe = with_register_windows(self.bound, draft, names)
+            x, y, _ = plan_kernel(self.bound, probe).block
         except ScheduleError:
             return None
-        block = [*plan.block]
-        return frozenset(names), (block[1] - size if len(self.across) > 1 else 0, block[0] - size)
+        return _Halo(frozenset(names), (y - PROBED if len(self.across) > 1 else 0, x - PROBED), probe)
 
     def _untiled(self, tile: _Tile, y: int, x: int) -> Kernel:
         """Return a kernel with some threads of the root, whose windows have no tilings yet."""
@@ -330,4 +400,4 @@ class _TileSearch:
 
 
 def _order(k: RegisterWindowKernel | None) -> float:
-    return math.inf if k is None else float(rounded_cost(k.seconds))
+    return math.inf if k is None else float(rounded_cost(k.limited_seconds))
