@@ -117,7 +117,7 @@ class KernelContext:
         position = window.position(by_dim[window.dim])
         span = range_inside(position, n, self._sliding_dim(n))
         element = window.element(by_dim)
-        if element is not None and 0 <= span[0] and span[1] < window.count:
+        if element is not None and span[0] >= 0 and span[1] < window.count:
             buffer = self.register_window(name, component)
             lo, hi = ix.interval(position)
             if lo < 0 or hi >= window.count or not is_linear(position):
@@ -137,7 +137,9 @@ class KernelContext:
         """Return an element at a position that differs from step to step, as registers have no run-time index."""
         builder = self.builder
         builder.require_atoms(position)
-        values = [builder.read(buffer, window.flat(p, element), buffer.name, fixed=False) for p in range(span[0], span[1] + 1)]
+        values = [
+            builder.read(buffer, window.flat(p, element), buffer.name, fixed=False) for p in range(span[0], span[1] + 1)
+        ]
         result = values[-1]
         for p in reversed(range(span[0], span[1])):
             test = CompareIndex("le", position, p, bool_)

@@ -69,7 +69,8 @@ READS = frozenset(
         "global_bytes_at_task", "global_bytes_written_by_kernel",
         "num_global_mem_loads_per_block", "num_global_mem_stores_per_block",
         "num_shared_mem_loads_per_block", "num_shared_mem_stores_per_block", "global_requests_per_block",
-        "shared_requests_per_block", "steps_per_block", "streaming_steps", "global_rounds_per_thread", "warp_lane_utilization", "unique_global_bytes_read_by_kernel",
+        "shared_requests_per_block", "steps_per_block", "streaming_steps", "global_rounds_per_thread",
+        "warp_lane_utilization", "unique_global_bytes_read_by_kernel",
         "float_instructions_per_block", *(f"{unit}_operations_per_block" for unit in OPERATIONS),
     }
 )  # fmt: skip

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autosched.analysis.access.regions import Region
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
@@ -301,7 +300,9 @@ class RegisterWindowPlan:
             name = next((p.name for p in n.thread_loops if p.dim == dim), None) or self._names(dim, "t")
             template = n.loops[-1] if n.loops else self._host.loops[-1]
             threads.append(
-                replace(template, name=name, dim=dim, kind=LoopKind.THREAD, extent=extent, stride=self._points[root_dim])
+                replace(
+                    template, name=name, dim=dim, kind=LoopKind.THREAD, extent=extent, stride=self._points[root_dim]
+                )
             )
         outer = [p for p in n.loops if p.kind is LoopKind.BLOCK or p in n.mainloops]
         inner = [p for p in n.loops if p not in outer and p.kind is not LoopKind.THREAD]
@@ -381,7 +382,9 @@ def range_inside(e: ix.Index, n: Nest, dim: str) -> tuple[int, int]:
     valid = np.array(True)
     for b in inside:
         valid = valid & (np.asarray(ix.evaluate(b, point)) >= 0)
-    chosen = np.broadcast_to(np.asarray(ix.evaluate(e, point)), np.broadcast_shapes(valid.shape, *(v.shape for v in values)))
+    chosen = np.broadcast_to(
+        np.asarray(ix.evaluate(e, point)), np.broadcast_shapes(valid.shape, *(v.shape for v in values))
+    )
     chosen = chosen[np.broadcast_to(valid, chosen.shape)]
     return (int(chosen.min()), int(chosen.max())) if chosen.size else (0, 0)
 
@@ -396,9 +399,7 @@ def without_clamps(i: ix.Index, n: Nest) -> ix.Index:
     if is_linear(i):
         return i
     point = n.point()
-    spans = {
-        d: (ix.interval(n.lower_bound.get(d, n.low[d]))[0], ix.interval(n.high[d])[1]) for d in point
-    }
+    spans = {d: (ix.interval(n.lower_bound.get(d, n.low[d]))[0], ix.interval(n.high[d])[1]) for d in point}
 
     def range_of(a: ix.Index) -> tuple[int, int]:
         lo, hi = ix.interval(a)
@@ -417,7 +418,7 @@ def without_clamps(i: ix.Index, n: Nest) -> ix.Index:
             return b if lower is a else a
         if t.kind == "mod":
             lo, hi = range_of(args[0])
-            return args[0] if 0 <= lo and hi < t.payload else None
+            return args[0] if lo >= 0 and hi < t.payload else None
         return None
 
     rewritten: ix.Index = ix.rewritten(i, choose)

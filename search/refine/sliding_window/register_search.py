@@ -233,7 +233,11 @@ class RegisterWindowSearch:
                     loads[source] = loads.get(source, 0) + count
         inlined = set(site.inlined)
         reached = set().union(
-            *(transitive_sources(cached, s, inlined) for f in (site.root.func, *site.fused) for s in cached.funcs[f].stages)
+            *(
+                transitive_sources(cached, s, inlined)
+                for f in (site.root.func, *site.fused)
+                for s in cached.funcs[f].stages
+            )
         )
         ndim = cached.funcs[site.root.func].ndim
         usable = [s for s in reached - computed - site.cache_reads if self._ndim(s) == ndim]
@@ -344,7 +348,9 @@ class _TileSearch:
 
         def widened(t: StageTiling) -> StageTiling:
             axis = iter(axes)
-            loops = (replace(p, extent=p.extent + extents[next(axis)]) if p.kind is LoopKind.THREAD else p for p in t.loops)
+            loops = (
+                replace(p, extent=p.extent + extents[next(axis)]) if p.kind is LoopKind.THREAD else p for p in t.loops
+            )
             return StageTiling(t.stage, tuple(loops))
 
         fused = tuple(replace(m, tilings=tuple(map(widened, m.tilings))) for m in halo.probe.fused)
