@@ -101,8 +101,8 @@ def emit_sliding_window(
     main = _Steps(context, replace(mode, ranges={loop.name: value}), layout, interior, value, prologue=False)
     others = () if interior is None else (interior.main,)
     note = f"{loop.dim}: {loop.extent} steps"
-    steps = block_loop(context, loop.name, loop.extent, note, main.body, binds=main.bound, others=others)
-    statements.append(replace(steps, unroll=unrolled_steps(plan)))
+    main_loop = block_loop(context, loop.name, loop.extent, note, main.body, binds=main.bound, others=others)
+    statements.append(replace(main_loop, unroll=unrolled_steps(plan)))
     if context.async_copied:  # the last copies must not complete in memory that later stages reuse
         statements.append(Barrier(waits_for_copies=True))
     return tuple(statements)
