@@ -50,8 +50,8 @@ PROGRAMS = (
 )  # fmt: skip
 SECTOR_BYTES = 32
 COLUMNS = (
-    "kernels", "windows", "instructions", "of all", "bytes", "shared", "registers", "spills", "occupancy", "simulated us",
-    "predicted us", "search s",
+    "kernels", "windows", "instructions", "of all", "bytes", "shared", "registers", "spills", "occupancy",
+    "simulated us", "predicted us", "search s",
 )  # fmt: skip
 
 
@@ -135,9 +135,10 @@ def row(name: str, sizes: Mapping[str, int], times: int, target: Target, costs: 
     predicted = answer.provenance.predicted_s
     return [
         str(len(kernels)), windows(answer.schedule), f"{interior / per_point:.1f}",
-        f"{sum(t.issued for t in totals) / per_point:.1f}", f"{moved / per_point:.1f}", str(max(k.shared_bytes for k in kernels)),
-        str(max(k.resources.registers for k in kernels)), str(sum(k.resources.spill_bytes for k in kernels)),
-        f"{min(occupancy(k, target) for k in kernels):.0%}", f"{simulated.seconds / simulated.noise * 1e6:.0f}",
+        f"{sum(t.issued for t in totals) / per_point:.1f}", f"{moved / per_point:.1f}",
+        str(max(k.shared_bytes for k in kernels)), str(max(k.resources.registers for k in kernels)), 
+        str(sum(k.resources.spill_bytes for k in kernels)), f"{min(occupancy(k, target) for k in kernels):.0%}",
+        f"{simulated.seconds / simulated.noise * 1e6:.0f}",
         "-" if predicted is None else f"{predicted * 1e6:.0f}", f"{took:.1f}",
     ]  # fmt: skip
 

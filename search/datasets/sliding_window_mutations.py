@@ -9,9 +9,11 @@ import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
+from autosched.errors import ScheduleError
 from autosched.featurize.scaling.sliding_window_scaling import single_slide_kernel
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.schedule.kernel.aligned_tilings import with_register_windows
 from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import Kernel, Level, Schedule, StageId
 from autosched.search.beam.state import Params
@@ -39,7 +41,8 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 BEST_TILINGS = 16
 """Tilings of a new window, or of one with other rows per step, are drawn from so many with the shortest predicted
 times."""
-CHANGES, CHANGE_SHARES = ("tiles", "rows", "steps", "filling", "without"), (0.4, 0.15, 0.2, 0.15, 0.1)
+CHANGES = ("tiles", "rows", "steps", "filling", "registers", "without")
+CHANGE_SHARES = (0.3, 0.1, 0.2, 0.15, 0.15, 0.1)
 """Respects in which a mutation differs, with their probabilities."""
 
 
@@ -65,7 +68,8 @@ class SlidingWindowMutator:
         """Return kernels in place of one with a sliding window; they may be illegal. None if there is no such change.
 
         One respect differs: the tile of one step, its rows, the number of steps, or how buffers are filled
-        (`TransferMode`). Or there is no window, and a block computes the whole tile of each producer.
+        (`TransferMode`). Or a window is moved to registers or back. Or there is no window, and a block computes the
+        whole tile of each producer.
 
         Args:
             kernel: A kernel with a sliding window.
@@ -77,6 +81,8 @@ class SlidingWindowMutator:
         if change == "filling":
             others = [t for t in TransferMode if t is not transfer]
             return (others[int(rng.integers(len(others)))].applied(kernel),)
+        if change == "registers":
+            return _with_other_registers(self.bound, kernel, rng)
         if site is None:
             return None
         if change == "steps":
@@ -150,3 +156,14 @@ class SlidingWindowMutator:
             return None
         (row,), _ = with_filling_threads(self.evaluator, self.enumerator, sketch, [root])
         return (build_kernel(self.evaluator.kernel_model(sketch), row),)
+
+
+def _with_other_registers(bound: BoundPipeline, kernel: Kernel, rng: np.random.Generator) -> tuple[Kernel, ...] | None:
+    """Return the kernel with one window moved to registers, or from there to shared memory; None if that fails."""
+    windows = [m for m in kernel.fused if m.at.level is Level.MAINLOOP]
+    changed = windows[int(rng.integers(len(windows)))]
+    private = {m.func for m in windows if m.private} ^ {changed.func}
+    try:
+        return (with_register_windows(bound, kernel, private),)
+    except ScheduleError:
+        return None

@@ -50,7 +50,8 @@ def emit_register_window(context: KernelContext, mode: EmitMode, group: Sequence
     across = [p for p in n.inner if p.kind is LoopKind.SERIAL and p.dim != window.dim]
 
     def work(inner: EmitMode) -> None:
-        open_loops(context, n, across, emitter.shift)
+        if window.count > window.rows:
+            open_loops(context, n, across, emitter.shift)
         emitter.compute(inner)
         if window.shared_rows:
             points = lambda: open_loops(context, n, across, lambda: emitter.fill(inner))  # noqa: E731

@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.conditional_range import range_where
 from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.errors import ScheduleError
 from autosched.schedule.kernel.sliding_window import RollingBuffer
@@ -371,22 +370,7 @@ def range_inside(e: ix.Index, n: Nest, dim: str) -> tuple[int, int]:
     """Return the least and greatest value of an index over the points of a nest's region, by a dimension's bounds."""
     at = n.point()[dim]
     bounds = [ix.sub(n.high[dim], at), *(ix.sub(at, low) for low in (n.low[dim], n.lower_bound.get(dim, n.low[dim])))]
-    inside = [b for b in bounds if ix.interval(b)[0] < 0]
-    variables = {name: v for i in (e, *inside) for name, v in ix.loop_vars(i).items()}
-    by_data = any(isinstance(t, ix.Atom) and t.kind in ("data", "select") for i in (e, *inside) for t in ix.atoms(i))
-    if not variables or by_data or prod(v.hi - v.lo + 1 for v in variables.values()) > ix.ENUMERATED:
-        lo, hi = ix.interval(e)
-        return lo, hi
-    values = np.meshgrid(*(np.arange(v.lo, v.hi + 1) for v in variables.values()), indexing="ij", sparse=True)
-    point = dict(zip(variables, values, strict=True))
-    valid = np.array(True)
-    for b in inside:
-        valid = valid & (np.asarray(ix.evaluate(b, point)) >= 0)
-    chosen = np.broadcast_to(
-        np.asarray(ix.evaluate(e, point)), np.broadcast_shapes(valid.shape, *(v.shape for v in values))
-    )
-    chosen = chosen[np.broadcast_to(valid, chosen.shape)]
-    return (int(chosen.min()), int(chosen.max())) if chosen.size else (0, 0)
+    return range_where(e, bounds)
 
 
 def without_clamps(i: ix.Index, n: Nest) -> ix.Index:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from autosched.analysis.access.regions import Range, Region, demanded_region, loop_ranges
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
+from autosched.analysis.indices.conditional_range import range_where
 from autosched.errors import ScheduleError
 from autosched.schedule.types import FusedProducer, Kernel, Level
 
@@ -49,11 +50,19 @@ class RollingBuffer:
 
 @dataclass(frozen=True)
 class _Reader:
-    """A stage that reads MAINLOOP producers, with the ranges of its loops in step t."""
+    """A stage that reads MAINLOOP producers, with the ranges of its loops in step t.
+
+    Attributes:
+        stage: The stage.
+        ranges: The ranges.
+        step: The step.
+        computed: Indices that are not negative in steps in which it has rows; rows before its tile are skipped.
+    """
 
     stage: BoundStage
     ranges: Mapping[str, Range]
     step: ix.Index
+    computed: tuple[ix.Index, ...] = ()
 
 
 class SlidingWindowPlan:
@@ -115,9 +124,9 @@ class SlidingWindowPlan:
         regions = [(r, self._required_region(r, m.func)) for r in self._readers]
         needs = [(r, region) for r, region in regions if region is not None]
         position = self._window_dim(m.func)
-        offset = max(ix.extent(self._row(r.step), region[position][1]) - 1 for r, region in needs)
+        offset = max(_largest(self._row(r.step), region[position][1], r) - 1 for r, region in needs)
         offset += rows if m.buffers > 1 else 0  # double buffering loads the rows of the next step
-        live = max(ix.extent(region[position][0], ix.add(self._row(r.step), offset)) for r, region in needs)
+        live = max(_largest(region[position][0], ix.add(self._row(r.step), offset), r) for r, region in needs)
         lower_bound, last = self._tile[m.func][position]
         before = ix.extent(lower_bound, ix.add(self._begin, offset - rows + 1)) - 1
         first_step = -max(before, 0) // rows
@@ -151,7 +160,16 @@ class SlidingWindowPlan:
         low, high = buffer.region[k]
         region = (*buffer.region[:k], (ix.maximum(low, buffer.lower_bound), high), *buffer.region[k + 1 :])
         step = self._step(buffer.first_step)
-        return [_Reader(s, loop_ranges(s, func, region), step) for s in func.nonempty_stages]
+        computed = (ix.sub(high, buffer.lower_bound),)
+        return [_Reader(s, loop_ranges(s, func, region), step, computed) for s in func.nonempty_stages]
+
+
+def _largest(lo: ix.Index, hi: ix.Index, reader: _Reader) -> int:
+    """Return the largest ``hi - lo + 1`` over the steps in which a reader has rows, at least 0."""
+    if not reader.computed:
+        extent: int = ix.extent(lo, hi)
+        return extent
+    return max(range_where(ix.add(ix.sub(hi, lo), 1), reader.computed)[1], 0)
 
 
 def dims_moving_with(bound: BoundPipeline, host: BoundStage, dim: str, inside: Set[str]) -> dict[str, frozenset[str]]:

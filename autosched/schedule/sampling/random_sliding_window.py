@@ -9,6 +9,8 @@ import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
+from autosched.errors import ScheduleError
+from autosched.schedule.kernel.aligned_tilings import with_register_windows
 from autosched.schedule.legality.fused_producers import readers, transitive_sources
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.sampling.random_mainloop import at_mainloop, may_move_to_mainloop, with_random_buffering
@@ -17,6 +19,8 @@ from autosched.target import Target
 
 MORE_SHARE = 0.7
 """Probability of one more rolling buffer after the first."""
+REGISTER_SHARE, WINDOW_SHARE = 0.5, 0.7
+"""Share of the kernels with windows in registers, and of their windows that are, if that is legal."""
 AHEAD_SHARE = 0.5
 """Share of the kernels with double buffering, half of them with async copies, if that is legal."""
 
@@ -52,7 +56,22 @@ def random_sliding_window(
         result, changed = extended, True
     if not changed or kernel_violations(bound, result, target):
         return None
-    return with_random_buffering(bound, result, target, rng.random(), (AHEAD_SHARE / 2, AHEAD_SHARE))
+    drawn = rng.random()
+    result = _with_random_registers(bound, result, target, np.random.default_rng(int(drawn * (1 << 53))))
+    return with_random_buffering(bound, result, target, drawn, (AHEAD_SHARE / 2, AHEAD_SHARE))
+
+
+def _with_random_registers(bound: BoundPipeline, kernel: Kernel, target: Target, rng: np.random.Generator) -> Kernel:
+    """Return a kernel with some windows in registers, if that is drawn and legal."""
+    windows = [m.func for m in kernel.fused if m.at.level is Level.MAINLOOP]
+    names = [name for name in windows if rng.random() < WINDOW_SHARE]
+    if not names or rng.random() >= REGISTER_SHARE:
+        return kernel
+    try:
+        result = with_register_windows(bound, kernel, names)
+    except ScheduleError:
+        return kernel
+    return kernel if kernel_violations(bound, result, target) else result
 
 
 def with_step_loop(tiling: StageTiling, dim: str, steps: int) -> StageTiling:
