@@ -23,7 +23,7 @@ from sass.integers import MASK, MEANING, Flags, Sources, Words
 from sass.memory import WARP, Traffic, access_bytes, count_requests, parse_address
 from sass.operands import half_words, split_operands
 
-MAX_ISSUED = 20_000_000
+MAX_ISSUED = 200_000_000
 """Instructions of all threads after which a loop counts as endless."""
 _LOADS = {"LDG": False, "LDS": True, "LD": False}
 _STORES = {"STG": False, "STS": True, "ST": False, "RED": False}

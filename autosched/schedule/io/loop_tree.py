@@ -152,9 +152,9 @@ def _title(plan: KernelPlan, n: Nest) -> str:
 
 
 def _covered(n: Nest, dim: str) -> int:
-    """Return the points of a dimension that a nest's loops cover, without threads before its tile."""
-    if n.aligned and dim in n.lower_bound:
-        points: int = ix.extent(n.lower_bound[dim], n.high[dim])
+    """Return the points of a dimension that a nest's loops cover, without threads beyond its tile."""
+    if n.aligned:
+        points: int = ix.extent(n.lower_bound.get(dim, n.low[dim]), n.high[dim])
         return points
     return n.padded_extent(dim)
 
