@@ -76,10 +76,20 @@ class Sums:
     sectors: int
 
 
-def sums(kernel: KernelIR, counts: KernelCounts) -> Sums:
-    """Return sums over blocks: along each loop, all but the last block equal the middle one."""
+def sums(kernel: KernelIR, counts: KernelCounts, partial: Sequence[bool]) -> Sums:
+    """Return sums over blocks: along each loop, all blocks equal the middle one, but a last partial one.
+
+    Args:
+        kernel: The kernel.
+        counts: Its counts.
+        partial: Whether the last block of each loop has a partial tile.
+    """
     sizes = [n for _, n in kernel.grid_loops]
-    ends = [((n // 2, n - 1), (n - 1, 1)) if n > 1 else ((0, 1),) for n in sizes]
+    if not any(partial):
+        return Sums(counts.issued, counts.sectors()[1] * counts.blocks)
+    ends = [
+        ((n // 2, n - 1), (n - 1, 1)) if n > 1 and p else ((n // 2, n),) for n, p in zip(sizes, partial, strict=True)
+    ]
     issued = sectors = 0
     for chosen in itertools.product(*ends):
         times = math.prod(count for _, count in chosen)
@@ -88,6 +98,15 @@ def sums(kernel: KernelIR, counts: KernelCounts) -> Sums:
         issued += times * int(block.issued.sum())
         sectors += times * sum(len(s) for s in block.memory["global"].touched.values())
     return Sums(issued, sectors)
+
+
+def partial_tiles(bound: BoundPipeline, schedule: Schedule, number: int) -> list[bool]:
+    """Return whether the last block of each loop over blocks of a kernel has a partial tile."""
+    tiling = schedule.kernels[number].roots[0].tiling
+    func = apply_rewrites(bound.rewritten, schedule).funcs[tiling.stage.func]
+    sizes = dict(zip(func.dims, func.extents, strict=True))
+    inside = (LoopKind.THREAD, LoopKind.SERIAL, LoopKind.REDUCTION)
+    return [sizes.get(p.dim, 0) % tiling.extent(p.dim, *inside) != 0 for p in tiling.of_kind(LoopKind.BLOCK)]
 
 
 def root_points(bound: BoundPipeline, schedule: Schedule, number: int) -> int:
@@ -124,7 +143,10 @@ def row(name: str, sizes: Mapping[str, int], times: int, target: Target, costs: 
     kernels = measure_program(program, default_scalars(program), costs)
     points = max(math.prod(f.extents) for f in bound.funcs.values() if f.is_output)
     sweeps = times if is_iterated else 1
-    totals = [sums(k, c) for k, c in zip(program.kernels, kernels, strict=True)]
+    totals = [
+        sums(k, c, partial_tiles(bound, answer.schedule, n))
+        for n, (k, c) in enumerate(zip(program.kernels, kernels, strict=True))
+    ]
     interior = sum(
         int(c.execution.issued.sum()) * root_points(bound, answer.schedule, n) / tile_points(answer.schedule, n)
         for n, c in enumerate(kernels)
