@@ -14,7 +14,8 @@ from autosched.lower.builder import IRBuilder
 from autosched.lower.edge_padding import padded_producers
 from autosched.lower.global_layout import Arrays
 from autosched.lower.ir import Buffer, CompareIndex, Memory, Op, Value, VarRef
-from autosched.schedule.kernel.register_window import RegisterWindow, is_linear, range_inside, without_clamps
+from autosched.schedule.kernel.nest_ranges import range_inside, without_clamps
+from autosched.schedule.kernel.register_window import RegisterWindow, is_linear
 from autosched.schedule.plan import Allocation, KernelPlan, Nest
 
 

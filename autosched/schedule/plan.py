@@ -56,7 +56,7 @@ class Nest:
         first_step: Of a rolling buffer: the prologue step, 0 or negative, in which this nest first runs.
         scan_level: Of a scan over rows: the level that iterates its steps.
         indexes_registers: Whether it accesses a private producer, so that its loops are unrolled.
-        aligned: Whether its threads are those of a larger tile (`autosched.schedule.kernel.register_window`).
+        aligned: Whether its threads are those of a larger tile (`autosched.schedule.kernel.register_window_plan`).
     """
 
     stage: BoundStage

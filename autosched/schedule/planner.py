@@ -14,7 +14,8 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.kernel.bank_conflicts import column_accessed
 from autosched.schedule.kernel.plan_cache import cached_plan
-from autosched.schedule.kernel.register_window import RegisterWindow, RegisterWindowPlan, Window, shared_buffer
+from autosched.schedule.kernel.register_window import RegisterWindow
+from autosched.schedule.kernel.register_window_plan import RegisterWindowPlan, Window, shared_buffer
 from autosched.schedule.kernel.row_scans import scan_level_of
 from autosched.schedule.kernel.sliding_window import RollingBuffer, SlidingWindowPlan
 from autosched.schedule.kernel.thread_fusion import covers_same_points, fuse_thread_loops, lane_loop, thread_loops

@@ -46,7 +46,7 @@ from autosched.lower.ir_queries import conjunction, reads_in
 from autosched.lower.ir_visitor import map_parts
 from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
-from autosched.schedule.kernel.register_window import unrolled_steps
+from autosched.schedule.kernel.register_window_plan import unrolled_steps
 
 
 @dataclass(frozen=True)

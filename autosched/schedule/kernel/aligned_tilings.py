@@ -9,8 +9,8 @@ from math import prod
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
-from autosched.schedule.kernel.register_window import WindowReads
 from autosched.schedule.kernel.sliding_window import dims_moving_with
+from autosched.schedule.kernel.window_reads import WindowReads
 from autosched.schedule.plan import Nest
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.types import FusedProducer, Kernel, Level, Loop, LoopKind, StageTiling
