@@ -24,9 +24,10 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.featurizer import Featurizer
 from autosched.measure.store.labels import open_labels
 from autosched.model.data.samples_from_measurements import samples_from
+from autosched.schedule.io.serialise import from_json
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.rewrites import apply_rewrites
-from autosched.schedule.types import Kernel
+from autosched.schedule.types import Kernel, Level
 from autosched.search.cost import gpu_analytical
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.refine.mainloop.step_cost import evaluated
@@ -52,14 +53,14 @@ def kernels(path: Path, target: Target, *, mainloops: bool) -> Iterator[TimedKer
     with closing(open_labels([path])) as labels:
         samples = samples_from(labels, target.name)
     for s in samples:
-        steps = [k for k in s.schedule.kernels if k.mainloop_at is not None] if s.is_usable else []
-        if not steps or not s.kernel_seconds:
+        if f'"{Level.MAINLOOP.key}"' not in s.schedule or not s.kernel_seconds:
             continue
         if s.problem.hash not in pipelines:
             pipelines[s.problem.hash] = s.problem.bind()
-        bound = apply_rewrites(pipelines[s.problem.hash].rewritten, s.schedule)
-        registers = s.registers or (None,) * len(s.schedule.kernels)
-        for k, seconds, used in zip(s.schedule.kernels, s.kernel_seconds, registers, strict=True):
+        schedule = from_json(s.schedule, pipelines[s.problem.hash])
+        bound = apply_rewrites(pipelines[s.problem.hash].rewritten, schedule)
+        registers = s.registers or (None,) * len(schedule.kernels)
+        for k, seconds, used in zip(schedule.kernels, s.kernel_seconds, registers, strict=True):
             if seconds and _is_chosen(k, mainloops=mainloops) and not kernel_violations(bound, k, target):
                 found = evaluated(Featurizer(bound, target), k).with_registers(model, used)
                 yield TimedKernel(s.family, found.batch_evaluation.features, seconds)
