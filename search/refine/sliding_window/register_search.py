@@ -55,11 +55,11 @@ THREADS_OF_ROW = (64, 128, 256, 512)
 """Threads of a block to try where it has one dimension."""
 POINTS = ((1, 1), (2, 1), (1, 2), (2, 2))
 """Points of a thread to try along the next and along the innermost dimension."""
-FIRST = (((32, 16), (2, 1), False), ((32, 32), (1, 1), True))
+FIRST = (((32, 32), (1, 1), True), ((32, 16), (2, 1), False))
 """Threads, points, and prefetching of the tiles that are tried first."""
-FIRST_OF_ROW = (((256, 1), (1, 1), False), ((256, 1), (1, 1), True))
+FIRST_OF_ROW = (((256, 1), (1, 1), True), ((256, 1), (1, 1), False))
 PROBED = 8
-SEARCH_WITHIN = 1.5
+SEARCH_WITHIN = 1.1
 """Ratio of the predicted time of the first tile to that of the replaced kernels up to which other tiles are tried."""
 USUAL_STEPS = 64
 """Steps of a block for which tilings are compared."""
@@ -274,19 +274,19 @@ class _TileSearch:
         return step_counts_of(self.root.extents[self.root.dims.index(self.form.dim)], 1)
 
     def first(self) -> RegisterWindowKernel | None:
-        """Return the kernel of the first tile, or of one with fewer points of a thread; None if none is legal."""
+        """Return the kernel of the first tile; None if it is not legal."""
         if not self.counts or len(self.across) > 2:
             return None
         steps = min(self.counts, key=lambda n: abs(n - USUAL_STEPS))
         choices = FIRST if len(self.across) > 1 else FIRST_OF_ROW
         tiles = [_Tile(*threads, points, steps, ahead and bool(self.form.copied)) for threads, points, ahead in choices]
-        self.starts = [t for t in dict.fromkeys(tiles) if self.kernel(t) is not None]
-        return min(self._kernels(self.starts), default=None, key=_order)
+        self.starts = list(dict.fromkeys(tiles))
+        return self.kernel(self.starts[0])
 
     def best(self) -> _Tile | None:
         """Return the tile of the fastest kernel that is reached from one of the first by changes of one choice."""
-        self.first()
-        return min(map(self._descent, self.starts), default=None, key=lambda t: _order(self.kernel(t)))
+        starts = [t for t in self.starts if self.kernel(t) is not None]
+        return min(map(self._descent, starts), default=None, key=lambda t: _order(self.kernel(t)))
 
     def _descent(self, tile: _Tile) -> _Tile:
         """Return the tile that is reached from another one, each time by the best change of one choice."""
@@ -364,13 +364,7 @@ class _TileSearch:
 
     def _find_halo(self, points: tuple[int, int]) -> _Halo | None:
         draft = self._untiled(_Tile(PROBED, PROBED, points, 4), PROBED, PROBED)
-        names = []
-        for w in self.form.site.fused:
-            try:
-                with_register_windows(self.bound, draft, {w})
-            except ScheduleError:
-                continue
-            names.append(w)
+        names = self._private(draft)
         if not names:
             return None
         try:
@@ -379,6 +373,19 @@ class _TileSearch:
         except ScheduleError:
             return None
         return _Halo(frozenset(names), (y - PROBED if len(self.across) > 1 else 0, x - PROBED), probe)
+
+    def _private(self, draft: Kernel) -> list[str]:
+        """Return the windows that can be private: all, or those that can be so alone."""
+
+        def can_be(names: Sequence[str]) -> bool:
+            try:
+                with_register_windows(self.bound, draft, names)
+            except ScheduleError:
+                return False
+            return True
+
+        windows = self.form.site.fused
+        return list(windows) if can_be(windows) else [w for w in windows if can_be([w])]
 
     def _untiled(self, tile: _Tile, y: int, x: int) -> Kernel:
         """Return a kernel with some threads of the root, whose windows have no tilings yet."""
