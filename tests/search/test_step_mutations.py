@@ -139,6 +139,9 @@ def window_changes(bound: BoundPipeline) -> list[tuple[str, Schedule]]:
         elif TransferMode.of(after) is not TransferMode.of(before):
             change = "filling"
             assert steps_of(after) == steps_of(before) and tile_of(after) == tile_of(before)
+        elif any(m.private for m in after.fused):
+            change = "registers"
+            assert steps_of(after) == steps_of(before) and tile_of(after) == tile_of(before)
         elif direction_of(after).rows != direction_of(before).rows:
             change = "rows"
         elif steps_of(after) != steps_of(before):
@@ -160,7 +163,7 @@ def test_sliding_windows_are_mutated_in_every_respect() -> None:
         examples = {change: schedule for change, schedule in changes if change not in kinds}
         assert_compiled_and_equal(bound, list(examples.values()))
         kinds |= set(counts)
-    assert kinds - {"bounds"} == {"tiles", "rows", "steps", "filling", "without"}
+    assert kinds - {"bounds"} == {"tiles", "rows", "steps", "filling", "registers", "without"}
 
 
 @pytest.mark.parametrize(
