@@ -89,7 +89,18 @@ def test_check() -> None:
     assert " ".join(lines[2]) == "2 of 2 apps are right"
 
 
-@pytest.mark.parametrize("name", load_apps())
+LARGE = frozenset({
+    "addsgd4", "bgu", "denoise", "hypterm", "interpolate", "local_laplacian", "pyramid_blend", "smoother27pt",
+    "stencil_chain",
+})  # fmt: skip
+"""Apps that compile for many seconds and are in the short runs of tests/test_suite_schedules.py."""
+
+
+def _in_the_long_runs(name: str) -> object:
+    return pytest.param(name, marks=pytest.mark.fuzz) if name in LARGE else name
+
+
+@pytest.mark.parametrize("name", map(_in_the_long_runs, load_apps()))
 def test_every_app_is_right(name: str) -> None:
     (found,) = json.loads(run("--check", name, "--json").stdout)
     assert found["app"] == name and found["ok"]

@@ -132,9 +132,7 @@ def test_double_buffering_and_async_copies_of_rows(height: int, rows: int, async
         assert [s.waits_for_copies for s in loop.body if isinstance(s, Barrier)] == [asynchronous]
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize(("height", "rows"), [(33, 1), (38, 4)])
-@pytest.mark.parametrize("clamped", [False, True])
+@pytest.mark.parametrize(("height", "rows", "clamped", "asynchronous"), [(33, 1, False, True), (38, 4, True, False)])
 def test_copies_are_loaded_ahead_of_windows_computed_from_them(
     height: int, rows: int, clamped: bool, asynchronous: bool
 ) -> None:

@@ -56,8 +56,12 @@ def sources_of(problem: Problem, seed: int) -> list[KernelSource]:
 
 
 PROBLEMS = [
-    *(Problem.app(name, small=True) for name in ("hist", "iir_blur", "local_laplacian", "layer_norm")),
-    *(Problem.random(seed) for seed in (3, 12)),
+    *(Problem.app(name, small=True) for name in ("hist", "iir_blur", "layer_norm")),
+    Problem.random(3),
+    *(
+        pytest.param(p, marks=pytest.mark.fuzz)  # many kernels
+        for p in (Problem.app("local_laplacian", small=True), Problem.random(12))
+    ),
 ]
 
 

@@ -16,7 +16,9 @@ from tests.measure.simulated.test_counts import assert_equal_counts
 pytestmark = pytest.mark.skipif(not have_compiler("c++"), reason="no C++ compiler")
 
 
-@pytest.mark.parametrize("name", ["harris", "unsharp", "canny", "denoise"])
+@pytest.mark.parametrize(
+    "name", ["harris", "unsharp", *(pytest.param(n, marks=pytest.mark.fuzz) for n in ("canny", "denoise"))]
+)
 def test_counts_equal_the_emulator(name: str) -> None:
     bound = bound_app(name)
     count = 0
