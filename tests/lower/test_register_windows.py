@@ -91,7 +91,7 @@ def test_steps_shift_registers_and_store_the_centre() -> None:
     assert {b.memory for b in stores} == {Memory.PRIVATE, Memory.SHARED, Memory.GLOBAL}
     shared = {s.buffer.name: s.buffer.count for s in ir.shared}
     assert sorted(shared.values()) == [10 * 18, 12 * 20]  # one plane each
-    text = schedule_text(bound, found)
+    text = " ".join(schedule_text(bound, found).split())
     assert text.count("read at moved points, 3 rows in registers") == 2 and "rolling buffer" not in text
 
 
