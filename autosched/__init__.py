@@ -81,6 +81,9 @@ from autosched.renamed_modules import MODULES, NAMES
 if TYPE_CHECKING:
     from autosched.api import autotune, load_schedule, schedule
     from autosched.export import Exported
+    from autosched.iteration.iterated_function import IteratedFunction, iterate
+    from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
+    from autosched.iteration.time_loop import TimeLoop
     from autosched.jit_function import JitFunction, jit
     from autosched.reference import interpret
     from autosched.runtime.backends.kernel_info import KernelInfo
@@ -96,14 +99,18 @@ _LAZY = {
     "CompiledPipeline": "autosched.runtime.call.compiled",
     "Exported": "autosched.export",
     "Guide": "autosched.search.guidance.guide",
+    "IteratedFunction": "autosched.iteration.iterated_function",
+    "TimeLoop": "autosched.iteration.time_loop",
     "JitFunction": "autosched.jit_function",
     "KernelGuide": "autosched.search.guidance.guide",
     "KernelInfo": "autosched.runtime.backends.kernel_info",
+    "ScheduledTimeLoop": "autosched.iteration.scheduled_time_loop",
     "ScheduledPipeline": "autosched.scheduled_pipeline",
     "Target": "autosched.target",
     "autotune": "autosched.api",
     "get_target": "autosched.target",
     "interpret": "autosched.reference",
+    "iterate": "autosched.iteration.iterated_function",
     "jit": "autosched.jit_function",
     "load_schedule": "autosched.api",
     "torch_operator": "autosched.torch_custom_op",
@@ -126,6 +133,7 @@ __all__ = [
     "Guide",
     "Input",
     "InputError",
+    "IteratedFunction",
     "JitFunction",
     "KernelGuide",
     "KernelInfo",
@@ -137,8 +145,10 @@ __all__ = [
     "RDom",
     "ScheduleError",
     "ScheduledPipeline",
+    "ScheduledTimeLoop",
     "SearchWarning",
     "Target",
+    "TimeLoop",
     "Var",
     "abs",
     "absd",
@@ -171,6 +181,7 @@ __all__ = [
     "int32",
     "int64",
     "interpret",
+    "iterate",
     "jit",
     "lerp",
     "load_schedule",

@@ -108,7 +108,7 @@ def schedule(
         strategy, samples, top_k, cost, measure, seed, seconds, reuse, effort, measure_finalists, workers,
         as_guide(guide),
     )  # fmt: skip
-    chosen = _as_target(target)
+    chosen = as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     if request.is_baseline:  # importing the search takes longer than making the baseline
         from autosched.search.tune.baseline import baseline_answer
@@ -182,7 +182,7 @@ def autotune(
     from autosched.search.tune.autotune.run import tune
     from autosched.search.tune.autotune.settings import TuneSettings
 
-    chosen = _as_target(target)
+    chosen = as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     chosen_guide = as_guide(guide)
     check_guide(bound, chosen_guide, chosen)
@@ -223,12 +223,13 @@ def load_schedule(
         ScheduleError: If the file is no schedule, of another version or pipeline, or illegal for shapes or target.
         InputError: If the file cannot be read; otherwise as for `schedule`.
     """
-    chosen = _as_target(target)
+    chosen = as_target(target)
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     return ScheduledPipeline(bound, read_schedule(path, bound), chosen, params)
 
 
-def _as_target(target: str | Target) -> Target:
+def as_target(target: str | Target) -> Target:
+    """Return a target by name; a target is itself."""
     return target if isinstance(target, Target) else get_target(target)
 
 

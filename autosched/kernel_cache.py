@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from autosched.analysis.specialise import specialised_params
 from autosched.api import schedule
@@ -25,6 +25,16 @@ _SCHEDULE_OPTIONS = tuple(
     if name not in ("pipeline", "shapes", "target", "params", "inputs")
 )
 """Keywords of `autosched.schedule` that are options of a jit function."""
+
+
+class Compilable(Protocol):
+    """A pipeline with a schedule."""
+
+    def compile(self, backend: str | None = None, *, fast_math: bool = False) -> CompiledPipeline:
+        """Compile it."""
+
+
+S = TypeVar("S", bound=Compilable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +111,25 @@ class CompileOptions:
         return Target.detect(device.index) if device.kind == "cuda" else "cpu"
 
 
-class KernelCache:
+class KernelCache(Generic[S]):
     """Cache that schedules and compiles new invocations; may be used from several threads.
 
     Threads that need the same kernel wait for one search; threads with different kernels run concurrently.
 
     Args:
         options: Options of scheduling and compilation.
+        scheduler: Finds the schedule of a pipeline, from shapes, target, values of parameters and further keywords.
     """
 
-    def __init__(self, options: CompileOptions) -> None:
+    def __init__(self, options: CompileOptions, scheduler: Callable[..., S]) -> None:
         self._options = options
-        self._slots: dict[Hashable, _Slot] = {}
+        self._scheduler = scheduler
+        self._slots: dict[Hashable, _Slot[S]] = {}
         self._built_in: dict[Pipeline, tuple[str, ...]] = {}
         self._lock = threading.Lock()
         self._hits = self._misses = 0
 
-    def scheduled(self, invocation: Invocation) -> ScheduledPipeline:
+    def scheduled(self, invocation: Invocation) -> S:
         """Return the pipeline with a schedule for an invocation.
 
         Raises:
@@ -168,7 +180,7 @@ class KernelCache:
             names = self._built_in[pipeline] = tuple(p.name for p in specialised_params(pipeline))
         return {name: scalars[name] for name in names if name in scalars}
 
-    def _slot(self, invocation: Invocation) -> _Slot:
+    def _slot(self, invocation: Invocation) -> _Slot[S]:
         values = self.built_in(invocation.pipeline, invocation.scalars)
         key = (
             invocation.pipeline,  # compared by identity
@@ -182,33 +194,44 @@ class KernelCache:
                 slot = self._slots[key] = _Slot()
             return slot
 
-    def _schedule(self, slot: _Slot, invocation: Invocation) -> ScheduledPipeline:
+    def _schedule(self, slot: _Slot[S], invocation: Invocation) -> S:
         """Return a slot's schedule, from a search if needed; the caller holds its lock."""
         if slot.scheduled is None:
             target = self._options.target_for(invocation.device)
             values = self.built_in(invocation.pipeline, invocation.scalars)
-            slot.scheduled = schedule(invocation.pipeline, invocation.shapes, target, values, **self._options.schedule)
+            slot.scheduled = self._scheduler(
+                invocation.pipeline, invocation.shapes, target, values, **self._options.schedule
+            )
         return slot.scheduled
 
 
-class _Slot:
+class _Slot(Generic[S]):
     """A cache entry with the lock of the thread that makes it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.scheduled: ScheduledPipeline | None = None
+        self.scheduled: S | None = None
         self.compiled: CompiledPipeline | None = None
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def schedule_pipeline(*args: Any, **options: Any) -> ScheduledPipeline:
+    """Return the schedule of a pipeline, as `autosched.schedule`."""
+    return schedule(*args, **options)
+
+
+def check_options(options: Mapping[str, Any], further: tuple[str, ...] = ()) -> None:
     """Refuse keywords that are no options of `autosched.schedule`.
+
+    Args:
+        options: The keywords.
+        further: Names of further options.
 
     Raises:
         InputError: With the keyword and the available ones.
     """
     for name in options:
-        if name not in _SCHEDULE_OPTIONS:
+        if name not in (*_SCHEDULE_OPTIONS, *further):
             raise InputError(
                 f"there is no option {name!r} for scheduling on the first call; there is target, backend, fast_math, "
-                f"{', '.join(_SCHEDULE_OPTIONS)}"
+                f"{', '.join((*_SCHEDULE_OPTIONS, *further))}"
             )

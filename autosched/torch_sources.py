@@ -10,11 +10,12 @@ from typing import Any, Protocol
 
 from autosched.errors import InputError
 from autosched.jit_function import JitFunction
-from autosched.kernel_cache import CompileOptions, Invocation, KernelCache
+from autosched.kernel_cache import CompileOptions, Invocation, KernelCache, schedule_pipeline
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Param
 from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.array_signature import ArraySignature, common_device, signature_of
+from autosched.scheduled_pipeline import ScheduledPipeline
 
 _EMPTY = inspect.Parameter.empty
 _PLAIN: Mapping[str, type] = {"float": float, "int": int, "bool": bool, "str": str}
@@ -30,7 +31,7 @@ class OperatorSource(Protocol):
         parameters: Its parameters, annotated with ``torch.Tensor``, ``float``, ``int``, ``bool`` or ``str``.
     """
 
-    cache: KernelCache
+    cache: KernelCache[ScheduledPipeline]
     outputs: int | None
     parameters: list[inspect.Parameter]
 
@@ -57,7 +58,7 @@ class OfPipeline:
     def __init__(self, pipeline: Pipeline, options: CompileOptions) -> None:
         import torch
 
-        self.cache = KernelCache(options)
+        self.cache: KernelCache[ScheduledPipeline] = KernelCache(options, schedule_pipeline)
         self.outputs: int | None = len(pipeline.output_names)
         self.parameters = [_parameter(i.name, torch.Tensor) for i in pipeline.inputs]
         params = [_parameter(p.name, _plain_type(p.dtype), _default(p)) for p in pipeline.params]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import nullcontext
 from importlib.util import find_spec
 from types import SimpleNamespace
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,92 +14,17 @@ from autosched import Func, Input, Param, Pipeline, Var, float16, float32
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
-from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import lower
 from autosched.runtime.backends.cuda import CudaExecutable, launch_steps
 from autosched.runtime.call.buffers import cupy_view
 from autosched.runtime.call.launcher import LaunchSequence
 from autosched.runtime.call.signature import CallSignature, KernelCall
 from autosched.runtime.compile.nvrtc import have_nvrtc
-from autosched.runtime.emulator import ParamSpec, compile_emulated
+from tests.emulated_device import EmulatedDevice, memory_at
 from tests.schedule.building import kernel, root, schedule
 
 needs_cupy = pytest.mark.skipif(not find_spec("cupy"), reason="CuPy is not installed")
 needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
-
-
-class EmulatedDevice:
-    """A driver whose device memory is host memory, and whose kernels the emulator runs."""
-
-    def __init__(self, kernels: tuple[CudaKernel, ...]) -> None:
-        self.kernels = {kernel.name: kernel for kernel in kernels}
-        self.allocated: list[np.ndarray[Any, Any]] = []
-        self.stream = SimpleNamespace(ptr=0, recorded=None)
-        self.graphs_launched = 0
-        self.graph_streams: list[int] = []
-
-    def current_device(self) -> int:
-        return 0
-
-    def on_device(self, device: int) -> Any:
-        return nullcontext()
-
-    def current_stream(self) -> Any:
-        return self.stream
-
-    def foreign_stream(self, pointer: int, device: int) -> Any:
-        return SimpleNamespace(ptr=pointer, recorded=None)
-
-    def private_stream(self) -> Any:
-        return SimpleNamespace(ptr=100, recorded=None)
-
-    def is_capturing(self, stream: Any) -> bool:
-        return stream.recorded is not None
-
-    def begin_capture(self, stream: Any) -> None:
-        stream.recorded = []
-
-    def end_capture(self, stream: Any) -> Any:
-        graph, stream.recorded = stream.recorded, None
-        return graph
-
-    def launch_graph(self, graph: Any, stream: Any) -> None:
-        self.graphs_launched += 1
-        self.graph_streams.append(stream.ptr)
-        for arguments in graph:
-            self.launch(*arguments, stream)
-
-    def allocate(self, size: int, stream: Any) -> Any:
-        memory = np.empty(size + 256, np.uint8)
-        self.allocated.append(memory)
-        return SimpleNamespace(ptr=memory.ctypes.data + -memory.ctypes.data % 256)
-
-    def load_module(self, code: bytes) -> bytes:
-        return code
-
-    def get_function(self, module: bytes, name: str) -> str:
-        assert name.encode() in module
-        return name
-
-    def launch(self, function: str, grid: Any, block: Any, arguments: Any, shared_bytes: int, stream: Any) -> None:
-        if stream.recorded is not None:
-            stream.recorded.append((function, grid, block, arguments, shared_bytes))
-            return
-        kernel = self.kernels[function]
-        specs = []
-        values: list[Any] = []
-        for p, argument in zip(kernel.params, arguments, strict=True):
-            dtype = argument.dtype if p.kind == "scalar" else p.dtype.numpy
-            specs.append(ParamSpec(cast(Literal["in", "out", "scalar"], p.kind), dtype, p.name, p.count))
-            values.append(argument if p.kind == "scalar" else _memory(int(argument), p.count, dtype))
-        prelude = scalar_prelude(called_scalar_functions(kernel.body))
-        emulated = compile_emulated(kernel.body, kernel.name, specs, common_prelude=prelude)
-        emulated.launch(grid, block, shared_bytes, values)
-
-
-def _memory(address: int, count: int, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    return np.frombuffer(raw, dtype)
 
 
 def half() -> Pipeline:
@@ -163,7 +86,7 @@ def _on_device(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _on_host(array: Any) -> np.ndarray[Any, Any]:
-    return _memory(array.data.ptr, array.size, array.dtype).reshape(array.shape).copy()
+    return memory_at(array.data.ptr, array.size, array.dtype).reshape(array.shape).copy()
 
 
 @needs_cupy

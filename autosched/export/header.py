@@ -43,7 +43,7 @@ def default_text(scalar: InterfaceScalar) -> str | None:
     """Return a scalar's default as a C99 constant; None without one."""
     if scalar.default is None:
         return None
-    return _constant(scalar.default, scalar.dtype)
+    return constant_text(scalar.default, scalar.dtype)
 
 
 def _arguments(interface: Interface) -> list[str]:
@@ -64,6 +64,8 @@ def _arguments(interface: Interface) -> list[str]:
         default = default_text(s)
         lines.append(f"/* parameter {_called(s)}: {s.dtype}{rounded}. */")
         lines += [f"#define {s.macro}_DEFAULT {default}"] * (default is not None) + [""]
+    for s in interface.by_step:
+        lines += [f"/* parameter {_called(s)}: {s.dtype}, an array in host memory of a value for each step. */", ""]
     if interface.fixed:
         values = ", ".join(f"{name} = {value}" for name, value in interface.fixed.items())
         lines += [f"/* Parameters that are built in: {values}. */", ""]
@@ -75,7 +77,13 @@ def _called(argument: ArrayArgument | InterfaceScalar) -> str:
     return f"{argument.identifier}{in_pipeline}"
 
 
-def _constant(value: np.generic, dtype: DType) -> str | None:
+def constant_text(value: np.generic, dtype: DType) -> str | None:
+    """Return a number as a C99 constant; None if it is not finite.
+
+    Args:
+        value: The number.
+        dtype: Its type.
+    """
     number = value.item()
     if dtype.kind == "b":
         return str(int(number))

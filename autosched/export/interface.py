@@ -109,6 +109,7 @@ class Interface:
         fixed: Parameters whose value is built into the code.
         workspace_bytes: Scratch memory of a call.
         workspace_alignment: Required alignment of the scratch memory, in bytes.
+        by_step: Parameters with a value for each step of a time loop, passed as arrays in host memory.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Interface:
     fixed: Mapping[str, Scalar]
     workspace_bytes: int
     workspace_alignment: int
+    by_step: tuple[InterfaceScalar, ...] = ()
 
     @classmethod
     def of(cls, name: str, program: Program, signature: CallSignature, target: Target) -> Interface:
@@ -190,7 +192,7 @@ class Interface:
     @property
     def arguments(self) -> tuple[ArrayArgument | InterfaceScalar, ...]:
         """Array and scalar arguments in order, before the workspace and, for CUDA, the stream."""
-        return (*self.arrays, *self.scalars)
+        return (*self.arrays, *self.scalars, *self.by_step)
 
     @property
     def identifiers(self) -> Mapping[str, str]:
@@ -207,6 +209,7 @@ class Interface:
         """The function's declaration, without a semicolon."""
         arguments = [f"{a.pointer}{a.identifier}" for a in self.arrays]
         arguments += [f"{s.c_type} {s.identifier}" for s in self.scalars]
+        arguments += [f"const {s.c_type} *{s.identifier}" for s in self.by_step]
         arguments += ["void *workspace", *(["cudaStream_t stream"] if self.is_cuda else [])]
         head = f"{'cudaError_t' if self.is_cuda else 'int'} {self.name}("
         line = f"{head}{', '.join(arguments)})"

@@ -188,8 +188,10 @@ def time_on_gpu(
     timer = GpuTimer(device, arrays, rule)
     samples = timer.samples(launches)
     median, _ = median_and_spread(samples)
-    names = [step.function for step in compiled.steps]
-    return samples, dict(zip(names, timer.kernel_seconds(launches, median), strict=True))
+    seconds: dict[str, float] = {}
+    for step, taken in zip(compiled.steps, timer.kernel_seconds(launches, median), strict=True):
+        seconds[step.function] = seconds.get(step.function, 0.0) + taken  # a kernel may be launched more than once
+    return samples, seconds
 
 
 def _time_on_current_gpu(
@@ -200,16 +202,17 @@ def _time_on_current_gpu(
     rule: StopRule,
 ) -> tuple[list[float], dict[str, float]]:
     """Time a pipeline on the GPU of the caller's arrays, else on the current one."""
-    from autosched.runtime.backends.cuda import CudaExecutable
+    from autosched.runtime.backends.cuda import CudaCalls
     from autosched.runtime.backends.cupy_driver import gpu_driver
     from autosched.runtime.timing.cupy_device import CupyDevice
 
-    assert isinstance(executable, CudaExecutable)
+    assert isinstance(executable, CudaCalls)
     driver = gpu_driver()
     lying = (device_of(value) for value in call.arrays.values())
     number = next((d.index for d in lying if d is not None and d.kind == "cuda"), driver.current_device())
     with driver.on_device(number):
-        return time_on_gpu(CupyDevice(number), executable.launches, signature, inputs, call.scalars, rule)
+        launches = executable.launches_of(call.scalars)
+        return time_on_gpu(CupyDevice(number), launches, signature, inputs, call.scalars, rule)
 
 
 def _on_host(value: Any, spec: ArraySpec) -> NDArray[Any]:

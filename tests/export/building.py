@@ -43,8 +43,8 @@ def program(name: str) -> str:
 
 def emulated_library(exported: Exported, build: Path) -> Path:
     """Compile an exported CUDA file for the host, its kernels against the emulator, and return the library."""
-    source = exported.directory / f"{exported.name}.cu"
-    text = source.read_text(encoding="utf-8")
+    sources = [file for file in exported.files if file.suffix == ".cu"]
+    text = "".join(file.read_text(encoding="utf-8") for file in sources)
     declared = "".join(f"    void {name}({parameters});\n" for name, parameters in _KERNEL.findall(text))
     assert text.count("\nKERNEL(") == declared.count("void ")
     prelude = [
@@ -60,7 +60,7 @@ def emulated_library(exported: Exported, build: Path) -> Path:
     chosen = ['-DAUTOSCHED_PRELUDE="prelude.h"', f"-I{build}", f"-I{DEVICE}"]
     compiler = [*find_compiler("c++").command, *_EMULATOR_FLAGS]
     runtime = Path(load_runtime()._name)
-    run([*compiler, *chosen, "-fPIC", "-shared", "-x", "c++", source, "-x", "none", runtime, "-o", library])
+    run([*compiler, *chosen, "-fPIC", "-shared", "-x", "c++", *sources, "-x", "none", runtime, "-o", library])
     return library
 
 

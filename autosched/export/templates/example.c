@@ -19,7 +19,7 @@ struct array {
     void *memory;
 };
 
-static struct array arrays[] = {
+@values@static struct array arrays[] = {
 @rows@};
 static const int count = @count@;
 

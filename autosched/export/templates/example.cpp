@@ -18,7 +18,7 @@ struct Array {
     void *memory;  // on the device
 };
 
-static Array arrays[] = {
+@values@static Array arrays[] = {
 @rows@};
 static const int count = @count@;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -40,51 +41,33 @@ _ONE_PROCESS_UP_TO = 16
 """Most kernels that are compiled in this process: loading the compiler in another takes longer."""
 
 
-class CudaExecutable:
-    """A pipeline compiled for one GPU architecture; needs a GPU only when it is called.
+class CudaCalls(ABC):
+    """Calls on the GPU of the caller's arrays; a subclass gives the launches of a call.
 
     Args:
-        program: The lowered pipeline.
         signature: Inputs, outputs and parameters.
-        arch: Architecture, such as ``sm_90``.
-        fast_math: Approximate division and elementary functions.
-
-    Raises:
-        CompileError: If NVRTC is missing or refuses a kernel.
     """
 
-    def __init__(self, program: Program, signature: CallSignature, arch: str, *, fast_math: bool = False) -> None:
-        self.arch = arch
+    def __init__(self, signature: CallSignature) -> None:
         self._signature = signature
-        self._program = program
-        self._kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
-        self.cubins: Mapping[str, Cubin] = dict(
-            zip(
-                (k.name for k in self._kernels),
-                _compile(self._kernels, arch, NvrtcOptions(fast_math=fast_math)),
-                strict=True,
-            )
-        )
-        self._fast_math = fast_math
-        self._alignments = alignments(program, self._kernels)
-        self._lock = threading.Lock()
         self._validated = ValidatedCalls()
-        self._sequence: LaunchSequence | None = None
-        self._for_any_alignment: CudaExecutable | None = None
 
     @property
+    @abstractmethod
     def resources(self) -> tuple[KernelInfo, ...]:
         """The kernels with the registers and local memory that ptxas gave them."""
-        return tuple(_info(k, self.cubins[k.name]) for k in self._kernels)
 
-    @property
-    def launches(self) -> CompiledLaunches:
-        """Code and launches for arrays with the alignment of whole allocations, which fits every vector."""
-        return CompiledLaunches(
-            {name: cubin.code for name, cubin in self.cubins.items()},
-            tuple(launch_steps(self._program, self._kernels)),
-            self._program.workspace_bytes,
-        )
+    @abstractmethod
+    def launches_of(self, scalars: Mapping[str, Any]) -> CompiledLaunches:
+        """Return code and launches of a call, for arrays with the alignment of whole allocations.
+
+        Args:
+            scalars: Value of each scalar of the call.
+        """
+
+    @abstractmethod
+    def _launches(self, pointers: Mapping[str, int], scalars: Mapping[str, Any]) -> LaunchSequence:
+        """Return the launches of a call, for arrays at some addresses."""
 
     def call(self, call: KernelCall) -> dict[str, Any]:
         """Launch the pipeline on the caller's current stream; see `Executable`.
@@ -119,7 +102,7 @@ class CudaExecutable:
             A function that launches the graph on a stream, None for the caller's current one; and the outputs.
         """
         with _Arrays(self._signature, call, upload=False) as arrays:
-            sequence = self._launches(arrays.pointers)
+            sequence = self._launches(arrays.pointers, call.scalars)
             keep = (arrays.inputs, arrays.outputs, call.arrays, call.out)
             graph = sequence.capture(arrays.pointers, call.scalars, device=arrays.device, keep_alive=keep)
             return lambda stream: graph.launch(arrays.stream(stream)), arrays.results()
@@ -132,7 +115,7 @@ class CudaExecutable:
         return validated is not None
 
     def _run(self, arrays: _Arrays, call: KernelCall, inputs: Form | None) -> None:
-        sequence = self._launches(arrays.pointers)
+        sequence = self._launches(arrays.pointers, call.scalars)
         prepared = sequence.prepare(arrays.pointers, call.scalars)
         sequence.run_prepared(prepared, arrays.device, arrays.caller)
         key = _key(inputs, arrays.returned, call)
@@ -145,7 +128,57 @@ class CudaExecutable:
         with gpu_driver().on_device(device):
             return {s.name: empty_like_caller(call.example, s.dtype, s.shape) for s in self._signature.outputs}
 
-    def _launches(self, pointers: Mapping[str, int]) -> LaunchSequence:
+
+class CudaExecutable(CudaCalls):
+    """A pipeline compiled for one GPU architecture; needs a GPU only when it is called.
+
+    Args:
+        program: The lowered pipeline.
+        signature: Inputs, outputs and parameters.
+        arch: Architecture, such as ``sm_90``.
+        fast_math: Approximate division and elementary functions.
+
+    Raises:
+        CompileError: If NVRTC is missing or refuses a kernel.
+    """
+
+    def __init__(self, program: Program, signature: CallSignature, arch: str, *, fast_math: bool = False) -> None:
+        super().__init__(signature)
+        self.arch = arch
+        self._program = program
+        self._kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
+        self.cubins: Mapping[str, Cubin] = dict(
+            zip(
+                (k.name for k in self._kernels),
+                compile_kernels(self._kernels, arch, NvrtcOptions(fast_math=fast_math)),
+                strict=True,
+            )
+        )
+        self._fast_math = fast_math
+        self._alignments = alignments(program, self._kernels)
+        self._lock = threading.Lock()
+        self._sequence: LaunchSequence | None = None
+        self._for_any_alignment: CudaExecutable | None = None
+
+    @property
+    def resources(self) -> tuple[KernelInfo, ...]:
+        """The kernels with the registers and local memory that ptxas gave them."""
+        return tuple(kernel_info(k, self.cubins[k.name]) for k in self._kernels)
+
+    @property
+    def launches(self) -> CompiledLaunches:
+        """Code and launches for arrays with the alignment of whole allocations, which fits every vector."""
+        return CompiledLaunches(
+            {name: cubin.code for name, cubin in self.cubins.items()},
+            tuple(launch_steps(self._program, self._kernels)),
+            self._program.workspace_bytes,
+        )
+
+    def launches_of(self, scalars: Mapping[str, Any]) -> CompiledLaunches:
+        """Return `launches`, which are those of every call."""
+        return self.launches
+
+    def _launches(self, pointers: Mapping[str, int], scalars: Mapping[str, Any]) -> LaunchSequence:
         """Return the launches for arrays at some addresses.
 
         Whole allocations are aligned for every vector; a slice of one may not be. The first call on such a slice
@@ -157,7 +190,7 @@ class CudaExecutable:
                     self._for_any_alignment = CudaExecutable(
                         self._program.without_vectors(), self._signature, self.arch, fast_math=self._fast_math
                     )
-                return self._for_any_alignment._launches(pointers)
+                return self._for_any_alignment._launches(pointers, scalars)
             if self._sequence is None:
                 plan = self.launches
                 self._sequence = LaunchSequence(plan.cubins, plan.steps, workspace_bytes=plan.workspace_bytes)
@@ -289,7 +322,17 @@ def _key(inputs: Form | None, outputs: Mapping[str, Any] | None, call: KernelCal
     )
 
 
-def _compile(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
+def compile_kernels(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) -> list[Cubin]:
+    """Return the cubin of each kernel.
+
+    Args:
+        kernels: The kernels.
+        arch: Architecture.
+        options: Options of NVRTC.
+
+    Raises:
+        CompileError: If NVRTC is missing or refuses a kernel.
+    """
     printed = list(kernels)
     if not printed:  # of arrays without elements
         return []
@@ -303,7 +346,8 @@ def _compile(kernels: Iterable[CudaKernel], arch: str, options: NvrtcOptions) ->
     return cubins
 
 
-def _info(kernel: CudaKernel, cubin: Cubin) -> KernelInfo:
+def kernel_info(kernel: CudaKernel, cubin: Cubin) -> KernelInfo:
+    """Return a kernel's launch configuration and resources."""
     used = cubin.kernels[kernel.name]
     return KernelInfo(
         kernel.name,

@@ -121,9 +121,9 @@ class CompiledPipeline:
             InputError: As for a call, or if an array is not on the GPU.
             LaunchError: If the pipeline was compiled for another backend, or there is no GPU.
         """
-        from autosched.runtime.backends.cuda import CudaExecutable
+        from autosched.runtime.backends.cuda import CudaCalls
 
-        if not isinstance(self._executable, CudaExecutable):
+        if not isinstance(self._executable, CudaCalls):
             raise LaunchError(f"CUDA graphs need the backend 'cuda', this pipeline was compiled for {self.backend!r}")
         launch, results = self._executable.graph(self.signature.sort(inputs, arguments, out))
         return PipelineGraph(launch, self._as_returned(results))
