@@ -24,7 +24,7 @@ def c_library(exported: Exported, build: Path) -> Path:
     library = build / f"lib{exported.name}.so"
     sources = [f for f in exported.files if f.suffix == ".c" and f.stem != "example"]
     run(
-        [*find_compiler("c").command, *kernel_flags("c"), *warnings, "-fPIC", "-shared", *sources, "-lm", "-o", library]
+        [*find_compiler("c").command, *kernel_flags("c"), *WARNINGS, "-fPIC", "-shared", *sources, "-lm", "-o", library]
     )
     return library
 
@@ -88,9 +88,7 @@ def test_the_example_runs_the_declared_number_of_steps(tmp_path: Path) -> None:
     assert exported.prototype.startswith("int wave(") and "int64_t times" in exported.prototype
     example = tmp_path / "example"
     sources = [f for f in exported.files if f.suffix == ".c"]
-    run(
-        [*find_compiler("c").command, *kernel_flags("c"), "-Wall", "-Wextra", "-Werror", *sources, "-lm", "-o", example]
-    )
+    run([*find_compiler("c").command, *kernel_flags("c"), *WARNINGS, *sources, "-lm", "-o", example])
     files = [tmp_path / f"{k}.bin" for k in range(4)]
     for array, file in zip(given.values(), files, strict=False):
         array.tofile(file)
