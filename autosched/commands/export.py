@@ -11,7 +11,10 @@ from autosched.api import schedule as find_schedule
 from autosched.commands.options import PATH, SECONDS, Pairs, effort_option, json_option, problem_options
 from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.show import print_json
+from autosched.commands.time_loop import check_mode, configure_loop, loop_options
 from autosched.errors import InputError
+from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
+from autosched.iteration.time_loop import TimeLoop
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
@@ -32,6 +35,7 @@ from autosched.search.tune.request import STRATEGY_NAMES
 @click.option("--name", metavar="NAME", help="Name of the function and its files; by default the pipeline's.")
 @click.option("--fast-math", is_flag=True, help="Build CUDA with approximate arithmetic.")
 @click.option("--any-alignment", is_flag=True, help="Take arrays that are only aligned to their elements.")
+@loop_options
 @json_option
 def export(
     app: str,
@@ -48,11 +52,22 @@ def export(
     name: str | None,
     fast_math: bool,
     any_alignment: bool,
+    times: int | None,
+    fields: Pairs,
     as_json: bool,
 ) -> None:
-    """Write APP as source code that needs neither Python nor autosched."""
-    problem, _ = configure(app, inputs, sizes, params)
-    scheduled = _scheduled(problem, target, schedule_file, strategy, effort, seed, seconds)
+    """Write APP as source code that needs neither Python nor autosched.
+
+    With --times, the function takes the number of steps.
+    """
+    check_mode(times, fields)
+    scheduled: ScheduledPipeline | ScheduledTimeLoop
+    if times is None:
+        problem, _ = configure(app, inputs, sizes, params)
+        scheduled = _scheduled(problem, target, schedule_file, strategy, effort, seed, seconds)
+    else:
+        problem, loop = configure_loop(app, inputs, sizes, params, times, fields)
+        scheduled = _scheduled_loop(problem, loop, target, schedule_file, strategy, effort, seed, seconds)
     exported = scheduled.export(out, name=name, fast_math=fast_math, any_alignment=any_alignment)
     if as_json:
         print_json(
@@ -82,11 +97,33 @@ def _scheduled(
     seed: int,
     seconds: float | None,
 ) -> ScheduledPipeline:
+    _check_search(schedule_file, strategy, effort, seconds)
     if schedule_file is not None:
-        if strategy is not None or seconds is not None or effort != "default":
-            raise InputError("--schedule is exported without a search: leave out --strategy, --effort and --seconds")
         return load_schedule(schedule_file, problem.pipeline, problem.shapes, target, problem.params)
     return find_schedule(
         problem.pipeline, problem.shapes, target, problem.params, strategy=strategy, effort=effort, seed=seed,
         seconds=seconds,
     )  # fmt: skip
+
+
+def _scheduled_loop(
+    problem: CommandProblem,
+    loop: TimeLoop,
+    target: str,
+    schedule_file: Path | None,
+    strategy: str | None,
+    effort: Effort,
+    seed: int,
+    seconds: float | None,
+) -> ScheduledTimeLoop:
+    _check_search(schedule_file, strategy, effort, seconds)
+    if schedule_file is not None:
+        return loop.load(schedule_file, problem.shapes, target, problem.params)
+    return loop.schedule(
+        problem.shapes, target, problem.params, strategy=strategy, effort=effort, seed=seed, seconds=seconds
+    )  # fmt: skip
+
+
+def _check_search(schedule_file: Path | None, strategy: str | None, effort: Effort, seconds: float | None) -> None:
+    if schedule_file is not None and (strategy is not None or seconds is not None or effort != "default"):
+        raise InputError("--schedule is exported without a search: leave out --strategy, --effort and --seconds")

@@ -57,7 +57,7 @@ Pairs = tuple[tuple[str, str], ...]
 """Names with their values, as text."""
 
 
-def _as_pairs(context: click.Context, option: click.Parameter, texts: Iterable[str]) -> Pairs:
+def as_pairs(context: click.Context, option: click.Parameter, texts: Iterable[str]) -> Pairs:
     """Return the values of an option of the form ``NAME=VALUE``.
 
     Raises:
@@ -80,7 +80,7 @@ _PROBLEM_OPTIONS = (
     click.option(
         "--size",
         "sizes",
-        callback=_as_pairs,
+        callback=as_pairs,
         multiple=True,
         metavar="KEY=N",
         help="Problem size of generated inputs; `autosched apps` lists them.",
@@ -88,7 +88,7 @@ _PROBLEM_OPTIONS = (
     click.option(
         "--param",
         "params",
-        callback=_as_pairs,
+        callback=as_pairs,
         multiple=True,
         metavar="NAME=VALUE",
         help="Value of a parameter; `autosched apps` lists them.",

@@ -23,7 +23,9 @@ from autosched.commands.options import (
 )
 from autosched.commands.problem import configure
 from autosched.commands.show import format_time, print_json
+from autosched.commands.time_loop import check_mode, configure_loop, loop_options, print_loop
 from autosched.commands.trials import how_text, print_trials, trials_data
+from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
@@ -72,6 +74,7 @@ TOP_K = 5
 @click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
+@loop_options
 @json_option
 def schedule(
     app: str,
@@ -94,36 +97,44 @@ def schedule(
     explained: bool,
     html: Path | None,
     out: Path | None,
+    times: int | None,
+    fields: Pairs,
     as_json: bool,
 ) -> None:
     """Schedule APP without running it; needs no GPU."""
     check_writable(out, html)
-    problem, _ = configure(app, inputs, sizes, params)
+    check_mode(times, fields)
+    options: dict[str, Any] = {
+        "strategy": strategy,
+        "effort": effort,
+        "samples": samples,
+        "top_k": TOP_K if mode == "top5" else 1,
+        "cost": cost,
+        "measure": "simulated" if simulated else "device",
+        "seed": seed,
+        "seconds": seconds,
+        "reuse": not no_reuse,
+        "measure_finalists": measure_finalists,
+        "workers": workers,
+        "guide": guide,
+        "progress": _silent if as_json else None,
+    }
     started = time.perf_counter()
-    scheduled = find_schedule(
-        problem.pipeline,
-        problem.shapes,
-        target,
-        problem.params,
-        strategy=strategy,
-        effort=effort,
-        samples=samples,
-        top_k=TOP_K if mode == "top5" else 1,
-        cost=cost,
-        measure="simulated" if simulated else "device",
-        seed=seed,
-        seconds=seconds,
-        reuse=not no_reuse,
-        measure_finalists=measure_finalists,
-        workers=workers,
-        guide=guide,
-        progress=_silent if as_json else None,
-    )
+    if times is not None:
+        problem, loop = configure_loop(app, inputs, sizes, params, times, fields)
+        scheduled_loop = loop.schedule(problem.shapes, target, problem.params, **options)
+        taken = time.perf_counter() - started
+        _write(scheduled_loop, html, out)
+        print_loop(app, scheduled_loop, taken, (out, html), as_json)
+        if explained and not as_json:
+            for version in scheduled_loop.versions:
+                click.echo(version.title)
+                print_explanation(version.scheduled)
+        return
+    problem, _ = configure(app, inputs, sizes, params)
+    scheduled = find_schedule(problem.pipeline, problem.shapes, target, problem.params, **options)
     taken = time.perf_counter() - started
-    if html is not None:
-        scheduled.report(html)
-    if out is not None:
-        scheduled.save(out)
+    _write(scheduled, html, out)
     kernels = launch_info(scheduled.program)
     if as_json:
         how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
@@ -138,6 +149,13 @@ def schedule(
     for file in (out, html):
         if file is not None:
             click.echo(f"wrote {file}")
+
+
+def _write(scheduled: ScheduledPipeline | ScheduledTimeLoop, html: Path | None, out: Path | None) -> None:
+    if html is not None:
+        scheduled.report(html)
+    if out is not None:
+        scheduled.save(out)
 
 
 def _silent(done: int, total: int) -> None:

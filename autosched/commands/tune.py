@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from autosched.commands.options import MOST, PATH, SECONDS, Pairs, guide_option,
 from autosched.commands.problem import configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import format_time, print_json, print_table
+from autosched.commands.time_loop import check_mode, configure_loop, loop_options, print_loop
 from autosched.commands.trials import print_trials, trials_data
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
@@ -50,6 +52,7 @@ ITERATIONS = 20
 @guide_option
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
+@loop_options
 @json_option
 def tune(
     app: str,
@@ -68,27 +71,44 @@ def tune(
     guide: Path | None,
     out: Path | None,
     html: Path | None,
+    times: int | None,
+    fields: Pairs,
     as_json: bool,
 ) -> None:
     """Tune APP's schedule: every batch is searched for, compiled, compared, timed, and learned from.
 
-    Results are stored at once; --resume continues an interrupted run without measuring anything twice.
+    Results are stored at once; --resume continues an interrupted run without measuring anything twice. With --times,
+    1, 2, 3, ... fused steps are tuned as long as fusion pays (deep tuning), each with files of its own.
     """
     check_writable(out, html)
-    problem, _ = configure(app, inputs, sizes, params)
+    check_mode(times, fields)
+    options: dict[str, Any] = {
+        "iterations": iterations, "samples": samples, "seconds": seconds, "database": database, "resume": resume,
+        "weights": weights, "measure": "simulated" if simulated else "device", "seed": seed, "guide": guide,
+    }  # fmt: skip
     started = time.perf_counter()
     try:
         with tuning(quiet=as_json) as report:
-            scheduled = autotune(
-                problem.pipeline, problem.shapes, target, problem.params, iterations=iterations, samples=samples,
-                seconds=seconds, database=database, resume=resume, weights=weights,
-                measure="simulated" if simulated else "device", seed=seed, guide=guide,
-                report=report,
-            )  # fmt: skip
+            if times is not None:
+                problem, loop = configure_loop(app, inputs, sizes, params, times, fields)
+                scheduled_loop = loop.autotune(problem.shapes, target, problem.params, report=report, **options)
+            else:
+                problem, _ = configure(app, inputs, sizes, params)
+                scheduled = autotune(
+                    problem.pipeline, problem.shapes, target, problem.params, report=report, **options
+                )  # fmt: skip
     except KeyboardInterrupt:
         click.echo("interrupted; measurements are kept, and the same command with --resume continues", err=True)
         sys.exit(INTERRUPTED)
     elapsed = time.perf_counter() - started
+    if times is not None:
+        if out is not None:
+            scheduled_loop.save(out)
+        if html is not None:
+            scheduled_loop.report(html)
+        print_loop(app, scheduled_loop, elapsed, (out, html), as_json)
+        _exit_if_wrong([v.scheduled.tuned for v in scheduled_loop.versions])
+        return
     if out is not None:
         scheduled.save(out)
     if html is not None:
@@ -101,7 +121,11 @@ def tune(
         for file in (out, html):
             if file is not None:
                 click.echo(f"wrote {file}")
-    if scheduled.tuned.failures.get("wrong_result"):
+    _exit_if_wrong([scheduled.tuned])
+
+
+def _exit_if_wrong(runs: Sequence[Tuned | None]) -> None:
+    if any(tuned is not None and tuned.failures.get("wrong_result") for tuned in runs):
         click.echo("error: some schedules computed a wrong result; this is a mistake of autosched, please report it",
                    err=True)  # fmt: skip
         sys.exit(1)
