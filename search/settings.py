@@ -27,9 +27,9 @@ class SearchSettings:
 
     Defaults are those of the paper, or of Halide's Anderson2021 where the paper gives no number. `PAPER` switches off
     all extensions of the paper: refinement, cache reads, materialised producers, rfactor, atomic updates, warp
-    reductions, mainloops, sliding windows, linear threads, cyclic distribution and the preference for the baseline.
-    Fields that say "GPU only" have no effect on CPU targets. A larger ``beam_size``, more ``passes`` or more ``refine``
-    rounds usually find better schedules in more time.
+    reductions, mainloops, sliding windows, linear threads, cyclic distribution, time tiles and the preference for the
+    baseline. Fields that say "GPU only" have no effect on CPU targets. A larger ``beam_size``, more ``passes`` or more
+    ``refine`` rounds usually find better schedules in more time.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is greedy search.
@@ -84,6 +84,8 @@ class SearchSettings:
             their producers are refined for both numberings.
         cyclic_distribution: Whether the points of a thread along the fastest dimension may be as far apart as there are
             threads (`autosched.search.refine.cyclic_distribution`, applied to the best schedules, GPU only).
+        time_tiles: Whether runs of Funcs that compute the same are fused in kernels of each depth
+            (`autosched.search.refine.time_tile_search`). ``locations`` must include ``block``.
         baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
             is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
             excluded.
@@ -129,6 +131,7 @@ class SearchSettings:
     sliding_windows: bool = True
     linear_threads: bool = True
     cyclic_distribution: bool = True
+    time_tiles: bool = True
     baseline_tolerance: float = 1.0
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
@@ -186,6 +189,7 @@ PAPER = SearchSettings(
     sliding_windows=False,
     linear_threads=False,
     cyclic_distribution=False,
+    time_tiles=False,
     baseline_tolerance=0.0,
 )
 """Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""

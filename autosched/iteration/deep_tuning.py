@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from autosched.iteration.field_update import FieldUpdate
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.scheduled_version import ScheduledVersion
 from autosched.iteration.step_unrolling import UnrolledSteps
+from autosched.iteration.version_timing import interleaved_times
 from autosched.lang.expr import Scalar
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.arguments import check_whole
+from autosched.search.tune.request import Request
 from autosched.target import Target
 
 Shapes = Mapping[str, Sequence[int]]
+_REQUEST_FIELDS = {field.name for field in fields(Request)}
 Scheduler = Callable[[UnrolledSteps, Mapping[str, tuple[int, ...]]], ScheduledPipeline]
 """Finds the schedule of some steps."""
 
@@ -41,7 +45,8 @@ def schedule_steps(
         left = {} if seconds is None else {"seconds": max(seconds - (time.perf_counter() - started), 0.0)}
         return schedule(unrolled.pipeline, shapes, target, _params_of(update, unrolled, params), **{**options, **left})
 
-    return _deep_tuned(update, shapes, params, most_fused, scheduler, lambda: _is_over(seconds, started))
+    timed = Request(**{k: v for k, v in options.items() if k in _REQUEST_FIELDS}).may_time_versions()
+    return _deep_tuned(update, shapes, params, most_fused, scheduler, lambda: _is_over(seconds, started), timed)
 
 
 def autotune_steps(
@@ -63,7 +68,8 @@ def autotune_steps(
         values = _params_of(update, unrolled, params)
         return autotune(unrolled.pipeline, shapes, target, values, database=file, **{**options, **left})
 
-    return _deep_tuned(update, shapes, params, most_fused, scheduler, lambda: _is_over(seconds, started))
+    timed = options.get("measure", "device") == "device"
+    return _deep_tuned(update, shapes, params, most_fused, scheduler, lambda: _is_over(seconds, started), timed)
 
 
 def version_file(path: str | os.PathLike[str], steps: int) -> Path:
@@ -83,6 +89,7 @@ def _deep_tuned(
     most_fused: int,
     scheduler: Scheduler,
     is_over: Callable[[], bool],
+    timed: bool,
 ) -> ScheduledTimeLoop:
     check_whole("most_fused", most_fused, 1)
     checked = update.check_shapes(shapes, params)
@@ -93,9 +100,13 @@ def _deep_tuned(
         read = {i.name: checked[i.name] for i in unrolled.pipeline.inputs}
         scheduled.append(scheduler(unrolled, read))
         stop = _stop_reason(scheduled, most_fused, is_over())
+    times = _times(scheduled)
+    measured = interleaved_times(scheduled) if timed and len(scheduled) > 1 and not is_over() else None
+    if measured is not None:
+        times = [(seconds, measured[1]) for seconds in measured[0]]
     versions = tuple(
         timed_version(update.unrolled(k), s, *time_of)
-        for k, (s, time_of) in enumerate(zip(scheduled, _times(scheduled), strict=True), 1)
+        for k, (s, time_of) in enumerate(zip(scheduled, times, strict=True), 1)
     )
     return ScheduledTimeLoop(update, checked, versions, stop)
 

@@ -119,7 +119,10 @@ class BeamSearch:
         """
         if not self.settings.refine or self.late():
             return states
-        found = Refinement(self.expander, self.late).run(states)
+        refinement = Refinement(self.expander, self.late)
+        if self.settings.time_tiles:
+            states = refinement.with_time_tiles(states)
+        found = refinement.run(states)
         return sorted(found + states, key=lambda state: rounded_cost(state.cost))
 
     def run_later_steps(self, states: list[State]) -> list[State]:

@@ -33,6 +33,7 @@ from autosched.search.refine.neighbourhood import (
 from autosched.search.refine.packing import PackingSearch
 from autosched.search.refine.pinned import KINDS
 from autosched.search.refine.retile import Retiler
+from autosched.search.refine.time_tile_search import TimeTileSearch
 from autosched.search.strategies.compute_root import schedule_roots
 
 MOST_STARTS = 8
@@ -101,6 +102,16 @@ class Refinement:
             if states[0] is before:
                 break
         return states
+
+    def with_time_tiles(self, states: list[State]) -> list[State]:
+        """Return complete states with time tiles before them, if these are cheaper.
+
+        Args:
+            states: Complete states, cheapest first.
+        """
+        if "block" not in self._evaluator.settings.locations:
+            return states
+        return TimeTileSearch(self._evaluator, self.expander.enumerator, self._retiler).with_time_tiles(states)
 
     def with_cache_reads(self, state: State) -> State:
         """Return a complete state with all worthwhile cache reads; the state itself if there is none.

@@ -100,6 +100,10 @@ class Request:
             return self.measure_finalists
         return settings().host_timing and self.effort != "fast"  # timing takes longer than a fast search
 
+    def may_time_versions(self) -> bool:
+        """Return whether versions of a time loop are timed if the target is this machine's processor."""
+        return self.may_time_finalists() or (self.top_k > 1 and self.measure == "device")
+
 
 @dataclass(frozen=True)
 class OneShotAnswer:
