@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from autosched.codegen.c import print_c
-from autosched.codegen.cuda import cuda_prelude, print_cuda
+from autosched.codegen.cuda import cuda_prelude
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.errors import InputError
 from autosched.lower.program import Program
@@ -21,7 +22,7 @@ def generated_source(program: Program, backend: str) -> str:
     """
     match backend:
         case "cuda" | "emulator":
-            body = "\n".join(print_cuda(kernel).body for kernel in program.kernels)
+            body = "\n".join(kernel.body for kernel in distinct_kernels(share_cuda_kernels(program.kernels)))
             return f"{cuda_prelude(body)}\n{scalar_prelude(called_scalar_functions(body))}\n{body}"
         case "cpu":
             return print_c(program).text

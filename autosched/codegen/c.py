@@ -9,6 +9,7 @@ from importlib.resources import files
 from autosched.codegen.basic_block_reductions import reduces_conditions
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, index_text, is_wide, storage_type
+from autosched.codegen.identical_kernels import canonical_text
 from autosched.codegen.prelude import (
     HALF_VECTORS,
     LOOKUP,
@@ -82,14 +83,35 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
         for s in k.scalars:
             scalars[s.name] = s.dtype
     w = Writer()
+    first: dict[str, str] = {}
     inputs = {a.buffer.name for a in program.inputs.values()}
-    for k in program.kernels:
-        _Printer(run_passes(k, passes), w).kernel_function(inputs, guarded=guarded)
-    _entry(program, w, list(arrays), list(scalars))
+    functions = [_print_function(run_passes(k, passes), w, inputs, first, guarded) for k in program.kernels]
+    _entry(program, w, functions, list(arrays), list(scalars))
     body = w.text()
     used = called_scalar_functions(body)
     text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}{helpers(body)}\n{body}"
     return CSource(text, tuple(arrays), tuple(scalars.items()))
+
+
+def _print_function(
+    kernel: KernelIR, w: Writer, inputs: Collection[str], first: dict[str, str], guarded: bool
+) -> str:  # fmt: skip
+    """Print a kernel's function unless an earlier one equals it up to names; return the name of the function.
+
+    Args:
+        kernel: The kernel, after the passes.
+        w: The file.
+        inputs: Names of the caller's arrays.
+        first: Name of the first function by canonical text.
+        guarded: As for `print_c`.
+    """
+    begin = len(w.lines)
+    _Printer(kernel, w).kernel_function(inputs, guarded=guarded)
+    text = canonical_text("\n".join(w.lines[begin:]), kernel)
+    name = first.setdefault(text, kernel.name)
+    if name != kernel.name:
+        del w.lines[begin:]
+    return name
 
 
 def kernel_text(kernel: KernelIR) -> str:
@@ -104,10 +126,10 @@ def host_prelude() -> str:
     return files("autosched.codegen.prelude").joinpath("host.h").read_text(encoding="utf-8")
 
 
-def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -> None:
+def _entry(program: Program, w: Writer, functions: list[str], arrays: list[str], scalars: list[str]) -> None:
     w.open(f"void {ENTRY}(void* const* a, void* const* s) {{")
     w.line("(void)a; (void)s;")
-    for k in program.kernels:
+    for k, function in zip(program.kernels, functions, strict=True):
         args = ["block", "as_shared"] if k.shared_bytes else ["block"]
         for p in kernel_params(k):
             if p.kind == "step":
@@ -126,7 +148,7 @@ def _entry(program: Program, w: Writer, arrays: list[str], scalars: list[str]) -
         if k.blocks > 1:
             w.line("#pragma omp for schedule(static)")
         w.open(f"for (long long block = 0; block < {k.blocks}LL; block++) {{")
-        w.line(f"{k.name}({', '.join(args)});")
+        w.line(f"{function}({', '.join(args)});")
         w.close()
         w.close()
         if k.step_loops:

@@ -91,10 +91,11 @@ def _prelude(name: str) -> str:
 
 def print_cuda(kernel: KernelIR) -> CudaKernel:
     """Run `CUDA_PASSES` on a kernel and return it as CUDA C."""
-    return _print_kernel(run_passes(kernel, CUDA_PASSES))
+    return print_passed_cuda(run_passes(kernel, CUDA_PASSES))
 
 
-def _print_kernel(kernel: KernelIR) -> CudaKernel:
+def print_passed_cuda(kernel: KernelIR) -> CudaKernel:
+    """Return a kernel as CUDA C, after `CUDA_PASSES`."""
     w = Writer()
     w.line(f"// {kernel.title}")
     bounds = f", {kernel.resident_blocks}" if kernel.resident_blocks else ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autosched.codegen.cuda import CudaKernel, KernelParam, cuda_prelude, print_cuda, scalar_type
+from autosched.codegen.cuda import CudaKernel, KernelParam, cuda_prelude, scalar_type
 from autosched.codegen.expressions import storage_type
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.errors import CompileError
 from autosched.export.arguments import INDENT, argument_checks, checking_functions
@@ -25,7 +26,7 @@ from autosched.runtime.compile.nvrtc_pool import compile_many
 def print_kernels(program: Program, interface: Interface) -> tuple[CudaKernel, ...]:
     """Return the kernels of a pipeline as CUDA text, with names that the host function does not use."""
     names = ArgumentNames([interface.name, f"{interface.name}_workspace_bytes", *interface.identifiers.values()])
-    return tuple(print_cuda(replace(k, name=names(k.name))) for k in program.kernels)
+    return share_cuda_kernels(replace(k, name=names(k.name)) for k in program.kernels)
 
 
 def without_needless_spills(
@@ -44,14 +45,15 @@ def without_needless_spills(
         CacheError: If the cache directory cannot be written.
     """
     try:
+        distinct = distinct_kernels(kernels)
         compiled = compile_many(
-            [k.source for k in kernels], arch, NvrtcOptions(fast_math=fast_math), names=[k.name for k in kernels]
+            [k.source for k in distinct], arch, NvrtcOptions(fast_math=fast_math), names=[k.name for k in distinct]
         )
     except CompileError:
         return tuple(kernels)
-    relaxed = (isinstance(c, Cubin) and c.has_relaxed_bounds for c in compiled)
-    pairs = zip(kernels, relaxed, strict=True)
-    return tuple(replace(k, body=relax_launch_bounds(k.body)) if r else k for k, r in pairs)
+    pairs = zip(distinct, compiled, strict=True)
+    relaxed = {k.name for k, c in pairs if isinstance(c, Cubin) and c.has_relaxed_bounds}
+    return tuple(replace(k, body=relax_launch_bounds(k.body)) if k.name in relaxed else k for k in kernels)
 
 
 def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKernel]) -> str:
@@ -62,7 +64,7 @@ def cuda_source(interface: Interface, program: Program, kernels: Sequence[CudaKe
         program: The pipeline.
         kernels: Its kernels from `print_kernels`.
     """
-    body = "\n".join(k.body for k in kernels)
+    body = "\n".join(k.body for k in distinct_kernels(kernels))
     prelude = cuda_prelude(body).partition("\n\n")[2]  # without the note on NVRTC
     return fill(
         "source.cu",

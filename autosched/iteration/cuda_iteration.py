@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.codegen.cuda import CudaKernel
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.iteration.field_update import TIMES
 from autosched.iteration.host_iteration import own_scalars
 from autosched.iteration.launch_sequence import ArrayPlace, IterationLaunches
@@ -77,8 +78,8 @@ class CudaIteration(CudaCalls):
         super().__init__(signature)
         self._versions, self._copies, self._plan = versions, copies, plan
         self._arch, self._fast_math = arch, fast_math
-        self._kernels = {id(v): _renamed_kernels(v, n) for n, v in enumerate((*versions.values(), *copies.values()))}
-        printed = [k for kernels in self._kernels.values() for k in kernels]
+        self._kernels = _printed_kernels([*versions.values(), *copies.values()])
+        printed = distinct_kernels(k for kernels in self._kernels.values() for k in kernels)
         cubins = compile_kernels(printed, arch, NvrtcOptions(fast_math=fast_math))
         self.cubins: Mapping[str, Cubin] = {k.name: c for k, c in zip(printed, cubins, strict=True)}
         self._alignments = self._required_alignments()
@@ -180,10 +181,15 @@ class CudaIteration(CudaCalls):
         return required | {name: of_fields for pair in self._fields().items() for name in pair}
 
 
-def _renamed_kernels(version: CudaVersion, number: int) -> tuple[CudaKernel, ...]:
-    """Return printed kernels, whose names are unique among all versions."""
-    prefix = "" if version.unrolled is not None else f"copy_{number}_"
-    return tuple(print_cuda(replace(k, name=f"{prefix}{k.name}")) for k in version.program.kernels)
+def _printed_kernels(versions: Sequence[CudaVersion]) -> dict[int, tuple[CudaKernel, ...]]:
+    """Return the printed kernels of each version by its id; those that are equal share one function."""
+    renamed = [
+        replace(k, name=k.name if v.unrolled is not None else f"copy_{number}_{k.name}")
+        for number, v in enumerate(versions)
+        for k in v.program.kernels
+    ]
+    printed = iter(share_cuda_kernels(renamed))
+    return {id(v): tuple(next(printed) for _ in v.program.kernels) for v in versions}
 
 
 def _without_vectors(versions: Mapping[Key, CudaVersion]) -> dict[Key, CudaVersion]:

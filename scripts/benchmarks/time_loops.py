@@ -89,7 +89,7 @@ def _bench(name: str, size: int, times: int, rounds: int, top_k: int, peers: Seq
         results[title] = contender.result().copy()
     reference = results[next(iter(options))]
     for title, result in results.items():
-        tolerance = {"rtol": 0, "atol": 0} if title in options else {"rtol": 1e-9}
+        tolerance = {"rtol": 0, "atol": 0} if title in options else {"rtol": 1e-9, "atol": 1e-9}
         np.testing.assert_allclose(result, reference, err_msg=title, **tolerance)
     _print(name, size, times, _in_turns(runs, rounds), notes)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from autosched import ScheduledTimeLoop
-from autosched.codegen.cuda import print_cuda
+from autosched.codegen.identical_kernels import distinct_kernels
 from autosched.errors import InputError
 from autosched.iteration.compilation import compile_time_loop
 from autosched.iteration.cuda_iteration import CudaIteration
@@ -27,7 +27,7 @@ def compiled(scheduled: ScheduledTimeLoop) -> CudaIteration:
 
 
 def device_of(executable: CudaIteration) -> EmulatedDevice:
-    return EmulatedDevice(tuple(k for kernels in executable._kernels.values() for k in kernels))
+    return EmulatedDevice(distinct_kernels(k for kernels in executable._kernels.values() for k in kernels))
 
 
 def run(
@@ -83,7 +83,7 @@ def test_kernels_are_listed_with_their_registers() -> None:
     given = arrays(diffusion())
     scheduled = fused(diffusion(), given, (1.0, 1.2))
     names = [info.name for info in compile_time_loop(scheduled, "cuda").resources]
-    assert names == [print_cuda(k).name for v in scheduled.used for k in v.scheduled.program.kernels]
+    assert len(names) == sum(len(v.scheduled.program.kernels) for v in scheduled.used)
     assert all((info.registers or 0) > 0 for info in compile_time_loop(scheduled, "cuda").resources)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
+from autosched.codegen.cuda import CudaKernel, KernelParam
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
 from autosched.lang.dtypes import float32
 from autosched.lower.program import Program, ProgramLayout
@@ -146,14 +147,10 @@ class CudaExecutable(CudaCalls):
         super().__init__(signature)
         self.arch = arch
         self._program = program
-        self._kernels = tuple(print_cuda(kernel) for kernel in program.kernels)
-        self.cubins: Mapping[str, Cubin] = dict(
-            zip(
-                (k.name for k in self._kernels),
-                compile_kernels(self._kernels, arch, NvrtcOptions(fast_math=fast_math)),
-                strict=True,
-            )
-        )
+        self._kernels = share_cuda_kernels(program.kernels)
+        distinct = distinct_kernels(self._kernels)
+        cubins = compile_kernels(distinct, arch, NvrtcOptions(fast_math=fast_math))
+        self.cubins: Mapping[str, Cubin] = {k.name: cubin for k, cubin in zip(distinct, cubins, strict=True)}
         self._fast_math = fast_math
         self._alignments = alignments(program, self._kernels)
         self._lock = threading.Lock()

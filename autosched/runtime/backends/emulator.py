@@ -8,7 +8,8 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from autosched.codegen.cuda import CudaKernel, KernelParam, print_cuda
+from autosched.codegen.cuda import CudaKernel, KernelParam
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import Program
 from autosched.runtime.backends.cpu import scalar_arguments
@@ -32,10 +33,12 @@ class EmulatedExecutable:
     def __init__(self, program: Program, *, seed: int = 0) -> None:
         self.program = program
         self.seed = seed
-        printed = [print_cuda(kernel) for kernel in program.kernels]
-        helpers = scalar_prelude(called_scalar_functions("\n".join(kernel.body for kernel in printed)))
-        compiled = compile_emulated_kernels([_generated(kernel) for kernel in printed], helpers)
-        self._kernels = list(zip(printed, compiled, strict=True))
+        printed = share_cuda_kernels(program.kernels)
+        distinct = distinct_kernels(printed)
+        helpers = scalar_prelude(called_scalar_functions("\n".join(kernel.body for kernel in distinct)))
+        compiled = compile_emulated_kernels([_generated(kernel) for kernel in distinct], helpers)
+        by_name = {kernel.name: code for kernel, code in zip(distinct, compiled, strict=True)}
+        self._kernels = [(kernel, by_name[kernel.name]) for kernel in printed]
         self._lock = threading.Lock()  # each launch uses all processors
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Any]) -> None:
