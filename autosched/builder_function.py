@@ -129,8 +129,7 @@ class BuilderFunction(Generic[Built]):
         begin = Func("begin").number
         returned = self.function(*given.values(), **structure)
         built = self._finish(returned, given, self.name if self.name.isidentifier() else "pipeline")
-        outputs: list[Any] = list(returned) if isinstance(returned, tuple | list) else [returned]
-        funcs: list[Func | Output] = [o for o in outputs if isinstance(o, Func | Output)]
+        funcs = outputs_of(returned)
         check_origin(Pipeline(funcs), begin, given, f"{self._kind} {self.name!r}")
         return built
 
@@ -170,6 +169,12 @@ class BuilderFunction(Generic[Built]):
         return type(value), value
 
 
+def outputs_of(returned: object) -> list[Func | Output]:
+    """Return the outputs among the values that a function has returned."""
+    values: list[Any] = list(returned) if isinstance(returned, tuple | list) else [returned]
+    return [value for value in values if isinstance(value, Func | Output)]
+
+
 def pipeline_of_returned(returned: object, kind: str, name: str) -> Pipeline:
     """Return the pipeline of the outputs that a function has returned.
 
@@ -181,7 +186,7 @@ def pipeline_of_returned(returned: object, kind: str, name: str) -> Pipeline:
     Raises:
         DSLError: If there is something else.
     """
-    outputs = list(returned) if isinstance(returned, tuple | list) else [returned]
+    outputs: list[Any] = list(returned) if isinstance(returned, tuple | list) else [returned]
     for output in outputs:
         if not isinstance(output, Func | Output):
             raise DSLError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,9 @@ def interleaved_times(versions: Sequence[ScheduledPipeline]) -> tuple[list[float
     try:
         for version in versions:
             signature = version.signature
-            given = {s.name: arrays[s.name] for s in signature.inputs}
-            given |= {name: dtype.numpy.type(1) for name, dtype in signature.scalars.items()} | signature.defaults
+            given: dict[str, Any] = {s.name: arrays[s.name] for s in signature.inputs}
+            given |= {name: dtype.numpy.type(1) for name, dtype in signature.scalars.items()}
+            given |= signature.defaults
             out = {s.name: np.empty(s.shape, s.dtype.numpy) for s in signature.outputs}
             calls.append((version.compile("cpu"), given, out))
     except AutoschedError:

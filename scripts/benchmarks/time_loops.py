@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python scripts/bench_time_loops.py smoother7pt smoother27pt --size 256 --times 12
 
-The same schedules' bits are compared first. Times are seconds of processor time with one thread, of the clock with
+The bits of all schedules are compared first. Times are seconds of processor time with one thread, of the clock with
 more, the least of all rounds; ratios are medians over the rounds. ``--peers devito`` adds Devito, whose operator is
 written for the same update, if it is installed.
 """

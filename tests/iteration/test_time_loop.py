@@ -10,7 +10,19 @@ import torch
 
 import autosched
 from autosched import DSLError, Func, Input, InputError, Param, Pipeline, Var, float32, float64
-from tests.iteration.steps import BOUNDARIES, STEPS, arrays, assert_equal_bits, diffusion, fused, leapfrog, repeated
+from autosched.iteration import deep_tuning
+from autosched.runtime.backends import cpu
+from tests.iteration.steps import (
+    BOUNDARIES,
+    STEPS,
+    arrays,
+    assert_equal_bits,
+    diffusion,
+    fused,
+    leapfrog,
+    repeated,
+    rim,
+)
 
 TIMES = (0, 1, 2, 3, 4, 7)
 SECONDS = (1.0, 1.3, 2.5)
@@ -144,6 +156,36 @@ def test_more_steps_search_and_compile_nothing() -> None:
     np.testing.assert_array_equal(solver(u, c, times=48), numpy_steps(u, c, 0.1, 48))
     assert solver.compiled(u, c) is first
     assert solver.cache_info().currsize == 1
+
+
+def test_more_declared_steps_search_and_compile_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "0")
+    searched: list[str] = []
+    compiled: list[str] = []
+    schedule, load = deep_tuning.schedule, cpu.compile_shared_library
+
+    def spied_schedule(pipeline: Pipeline, *arguments: Any, **options: Any) -> Any:
+        searched.append(pipeline.name)
+        return schedule(pipeline, *arguments, **options)
+
+    def spied_load(text: str, language: Any) -> Any:
+        compiled.append(text)
+        return load(text, language)
+
+    monkeypatch.setattr(deep_tuning, "schedule", spied_schedule)
+    monkeypatch.setattr(cpu, "compile_shared_library", spied_load)
+    given = arrays(rim(), (600, 2048))
+    counts = []
+    for times in (4, 48):
+        searched.clear(), compiled.clear()
+        loop = autosched.iterate(rim().step, times=times)
+        scheduled = loop.schedule({"u": (600, 2048)}, "cpu", reuse=False, effort="fast")
+        result = scheduled.compile("cpu")(given)
+        counts.append((tuple(searched), len(compiled)))
+        assert_equal_bits(result, repeated(loop, given, times))
+    assert counts[0] == counts[1]
+    assert len(counts[0][0]) == len(scheduled.versions)
 
 
 def _one(name: str = "after", dtype: Any = float64, ndim: int = 1, by: int = 1, **box: Any) -> Pipeline:
