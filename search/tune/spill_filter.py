@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline, PipelineRewrites
-from autosched.codegen.cuda import print_cuda
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
 from autosched.lower.program import lower
 from autosched.runtime.compile.nvrtc import Cubin, check_compiler
@@ -75,11 +75,14 @@ class SpillTable:
         fresh = [k for k, key in enumerate(keys) if key not in self._cache]
         if fresh:
             lowered = lower(self.bound, schedule).kernels
-            printed = [print_cuda(lowered[k]) for k in fresh]
+            shared = share_cuda_kernels(lowered[k] for k in fresh)
+            printed = distinct_kernels(shared)
             left = None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
             sources, names = [p.source for p in printed], [p.name for p in printed]
             compiled = compile_many(sources, self.target.arch, names=names, total_s=left)
-            for k, cubin in zip(fresh, compiled, strict=True):
+            cubins = dict(zip(names, compiled, strict=True))
+            for k, kernel in zip(fresh, shared, strict=True):
+                cubin = cubins[kernel.name]
                 self._stopped |= isinstance(cubin, CompileBudgetError)
                 if isinstance(cubin, CompileError):
                     raise cubin

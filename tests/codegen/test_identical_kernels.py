@@ -15,6 +15,7 @@ from autosched.codegen.c import print_c
 from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.runtime.backends.cuda import CudaExecutable
 from autosched.runtime.compile.nvrtc import have_nvrtc
+from autosched.search.tune import spill_filter
 from tests.export.building import assert_same_bits, c_example, emulated_example, expected, results
 
 SHAPES = {"in": (12, 16, 32)}
@@ -81,6 +82,21 @@ def test_nvrtc_compiles_one_of_them() -> None:
     arguments = {step.arguments for step in executable.launches.steps}
     assert len(arguments) == 4, "from the input, between two arrays in turn, to the output"
     assert len(executable.resources) == 48
+
+
+@pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
+def test_the_search_compiles_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    original = spill_filter.compile_many
+
+    def spied(sources: list[str], *arguments: Any, names: list[str], **options: Any) -> Any:
+        compiled.extend(names)
+        return original(sources, *arguments, names=names, **options)
+
+    monkeypatch.setattr(spill_filter, "compile_many", spied)
+    scheduled = smoother("h200", 48)
+    spills = spill_filter.SpillTable(scheduled.bound, scheduled.target).of(scheduled.schedule)
+    assert (len(spills), len(compiled)) == (48, 1)
 
 
 def _pair(first: Any, second: Any, dtype: Any = float32) -> list[str]:

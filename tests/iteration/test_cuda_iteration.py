@@ -60,6 +60,15 @@ def test_launches_of_all_versions(name: str) -> None:
         np.testing.assert_array_equal(array, kept[key])
 
 
+def test_fused_kernels_are_compiled_and_launched() -> None:
+    given = arrays(diffusion(), (40, 70))
+    scheduled = fused(diffusion(), given, (1.0, 1.3, 1.6), strategy="beam")
+    assert any(kernel.fused for kernel in scheduled.version(3).scheduled.schedule.kernels)
+    out, _ = run(scheduled, compiled(scheduled), given, 7)
+    for key, array in repeated(diffusion(), given, 7).items():
+        np.testing.assert_array_equal(out[key], array)
+
+
 def test_a_repeated_call_becomes_a_graph() -> None:
     given = arrays(leapfrog())
     scheduled = fused(leapfrog(), given, (1.0,))

@@ -10,6 +10,7 @@ import torch
 
 import autosched
 from autosched import DSLError, Func, Input, InputError, Param, Pipeline, Var, float32, float64
+from autosched.apps import get_app
 from autosched.iteration import deep_tuning
 from autosched.runtime.backends import cpu
 from tests.iteration.steps import (
@@ -51,6 +52,15 @@ def test_searched_versions_with_every_boundary(boundary: str, target: str) -> No
     assert scheduled.composed(9) == (4, 4, 1)
     kernel = scheduled.compile("cpu" if target == "cpu" else "emulator")
     assert_equal_bits(kernel(given, times=9, a=0.2), repeated_with(iteration, given, 9, a=0.2))
+
+
+@pytest.mark.parametrize(("backend", "target"), [("cpu", "cpu"), ("emulator", "h200")])
+def test_a_grid_of_three_dimensions(backend: str, target: str) -> None:
+    loop = autosched.iterate(get_app("smoother7pt").build(T=1), times=10)
+    grid = {"in": np.random.default_rng(0).random((7, 10, 36))}
+    scheduled = fused(loop, grid, (1.0, 1.5, 2.0, 2.4), target, strategy="beam")
+    assert scheduled.composed(10) == (4, 4, 2)
+    assert_equal_bits(scheduled.compile(backend)(grid), repeated(loop, grid, 10))
 
 
 def repeated_with(iteration: Any, given: Any, times: int, **params: float) -> Any:
