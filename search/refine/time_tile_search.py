@@ -32,10 +32,11 @@ STARTS = 3
 
 
 class _Tiles(NamedTuple):
-    """Tile sizes of a kernel, and the tile alignment of each fused producer in order."""
+    """Tile sizes of a kernel, the tile alignment of each fused producer in order, and the predicted seconds."""
 
     params: Params
     aligned: tuple[TileAlignment | None, ...]
+    cost: float
 
 
 @dataclass
@@ -87,37 +88,46 @@ class TimeTileSearch:
     def _best_runs(self, chain: Sequence[str]) -> list[Kernel] | None:
         """Return the kernels of the cheapest partition of a chain into runs; None if a Func is in no legal run."""
         best: list[float] = [0.0] + [math.inf] * len(chain)
-        last: list[tuple[int, Kernel] | None] = [None] * (len(chain) + 1)
+        begins = [0] * (len(chain) + 1)
         for end in range(1, len(chain) + 1):
             for begin in range(end - 1, max(end - MOST_FUNCS, 0) - 1, -1):
                 if best[begin] == math.inf or self.retiler.late():
                     continue
-                kernel = self._kernel_of_run(chain[begin:end])
-                if kernel is None:
-                    continue
-                cost = best[begin] + self.evaluator.verdict(*kernel).cost
+                cost = best[begin] + self._cost_of_run(chain[begin:end])
                 if cost < best[end]:
-                    best[end], last[end] = cost, (begin, kernel)
+                    best[end], begins[end] = cost, begin
         kernels: list[Kernel] = []
         end = len(chain)
         while end:
-            entry = last[end]
-            if entry is None:
+            kernel = self._kernel_of_run(chain[begins[end] : end]) if best[end] < math.inf else None
+            if kernel is None:
                 return None
-            end, kernel = entry
             kernels.append(kernel)
+            end = begins[end]
         return kernels
+
+    def _cost_of_run(self, run: Sequence[str]) -> float:
+        """Return the predicted seconds of a run's cheapest kernel; infinite if its Funcs cannot share one."""
+        tiles = self._tiles_of_run(run)
+        return math.inf if tiles is None else tiles.cost
+
+    def _tiles_of_run(self, run: Sequence[str]) -> _Tiles | None:
+        """Return the tiles of a run's cheapest kernel, from the first run that computes the same."""
+        bound, members = self.evaluator.bound, set(run)
+        for name in run[:-1]:
+            if bound.funcs[name].is_output or not readers_of(bound, name)[0] <= members:
+                return None
+        key = self._class_of(run)
+        if key not in self._by_class:
+            sketch = self._sketch(run)
+            self._by_class[key] = None if sketch is None else self._tiled(sketch)
+        return self._by_class[key]
 
     def _kernel_of_run(self, run: Sequence[str]) -> Kernel | None:
         """Return the cheapest kernel of a run; None if its Funcs cannot share one."""
-        sketch = self._sketch(run)
-        if sketch is None:
-            return None
-        key = self._class_of(run)
-        if key not in self._by_class:
-            self._by_class[key] = self._tiled(sketch)
-        tiles = self._by_class[key]
-        if tiles is None:
+        tiles = self._tiles_of_run(run)
+        sketch = None if tiles is None else self._sketch(run)
+        if tiles is None or sketch is None:
             return None
         for location, aligned in zip(sketch.locations, tiles.aligned, strict=True):
             sketch = with_alignment(sketch, location.func, aligned)
@@ -127,15 +137,12 @@ class TimeTileSearch:
 
     def _sketch(self, run: Sequence[str]) -> KernelSketch | None:
         """Return the sketch of a run: its last Func at root, those before it at BLOCK, boundary conditions inlined."""
-        bound, locations = self.evaluator.bound, self.enumerator.compute_locations
-        roots = locations.root_sketches(bound.funcs[run[-1]])
+        locations = self.enumerator.compute_locations
+        roots = locations.root_sketches(self.evaluator.bound.funcs[run[-1]])
         if len(roots) != 1:
             return None
         sketch = self._with_boundaries(roots[0])
-        members = set(run)
         for name in reversed(run[:-1]):
-            if bound.funcs[name].is_output or not readers_of(bound, name)[0] <= members:
-                return None
             sketch = self._with_boundaries(locations.at_block(sketch, name))
         return None if self.evaluator.kernel_model(sketch).overflow else sketch
 
@@ -152,15 +159,21 @@ class TimeTileSearch:
     def _class_of(self, run: Sequence[str]) -> Hashable:
         """Return what the cost of a run's kernel depends on, besides tile sizes."""
         bound = self.evaluator.bound
-        members = set(run)
-        sources = [
-            source in bound.inputs
-            for name in run
-            for stage in bound.funcs[name].stages
-            for source in stage.sources
-            if source not in members
-        ]
-        return tuple(form_of(bound.funcs[name]) for name in run), tuple(sources), bound.funcs[run[-1]].is_output
+        position = {name: k for k, name in enumerate(run)}
+
+        def source(name: str) -> Hashable:
+            """Return the place of a source: in the run, among the inputs, or in memory."""
+            if name in bound.inputs:
+                return "input", bound.inputs[name].dtype, bound.inputs[name].shape
+            func = bound.funcs[name]
+            if is_boundary(func):
+                return form_of(func), sources(name)
+            return position.get(name, ("memory", func.dtypes, func.region))
+
+        def sources(name: str) -> Hashable:
+            return tuple(source(s) for stage in bound.funcs[name].stages for s in stage.sources)
+
+        return tuple((form_of(bound.funcs[name]), sources(name)) for name in run), bound.funcs[run[-1]].is_output
 
     def _tiled(self, sketch: KernelSketch) -> _Tiles | None:
         """Return the best tile sizes of a kernel; None if all are pruned."""
@@ -170,7 +183,9 @@ class TimeTileSearch:
         legal = sorted((v.cost, params) for v, params in costed if not v.reason and math.isfinite(v.cost))
         kernels = run_batched(self.evaluator, [self.retiler.descend(sketch, params) for _, params in legal[:STARTS]])
         best = min(kernels, key=lambda k: (self.evaluator.verdict(*k).cost, k[1]), default=None)
-        return None if best is None else _Tiles(best[1], tuple(p.aligned for p in best[0].locations))
+        if best is None:
+            return None
+        return _Tiles(best[1], tuple(p.aligned for p in best[0].locations), self.evaluator.verdict(*best).cost)
 
     def _starts(self, sketch: KernelSketch) -> list[Kernel]:
         """Return the kernel with all tilings of its root, in which fused producers have the threads of the root."""
