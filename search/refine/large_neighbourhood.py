@@ -21,6 +21,7 @@ from autosched.search.beam.to_schedule import schedule_of
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import deviations
 from autosched.search.refine.cache_reads import CacheReadSearch
 from autosched.search.refine.materialise import MaterialiseSearch
 from autosched.search.refine.neighbourhood import (
@@ -104,14 +105,20 @@ class Refinement:
         return states
 
     def with_time_tiles(self, states: list[State]) -> list[State]:
-        """Return complete states with time tiles before them, if these are cheaper.
+        """Return complete states with time tiles before them, if these are cheaper and meet the guide.
 
         Args:
             states: Complete states, cheapest first.
         """
-        if "block" not in self._evaluator.settings.locations:
+        evaluator = self._evaluator
+        if "block" not in evaluator.settings.locations:
             return states
-        return TimeTileSearch(self._evaluator, self.expander.enumerator, self._retiler).with_time_tiles(states)
+        tiled = TimeTileSearch(evaluator, self.expander.enumerator, self._retiler).with_time_tiles(states)
+        if tiled is states or not evaluator.settings.guide:
+            return tiled
+        schedule = schedule_of(evaluator, tiled[0])
+        unmet = deviations(evaluator.bound, schedule, evaluator.settings.guide, evaluator.target, streams=False)
+        return tiled if next(unmet, None) is None else states
 
     def with_cache_reads(self, state: State) -> State:
         """Return a complete state with all worthwhile cache reads; the state itself if there is none.

@@ -127,6 +127,16 @@ def test_deep_tiles_have_the_bits_of_the_interpreter(target: str) -> None:
         np.testing.assert_array_equal(result, expected)
 
 
+def test_a_guide_is_met() -> None:
+    pipeline, shapes = sweeps(4, 512, float64).pipeline, {"u": (512, 512)}
+    free = autosched.schedule(pipeline, shapes, "h200", reuse=False)
+    assert len(free.schedule.kernels) < 4
+    guide = autosched.Guide(fuse=[["sweep_2", "sweep_3"]])
+    guided = autosched.schedule(pipeline, shapes, "h200", reuse=False, guide=guide)
+    last = guided.schedule.kernels[-1]
+    assert "sweep_2" in {*(m.func for m in last.fused), *(i.func for i in last.inlined)}
+
+
 def test_different_stages_are_no_chain() -> None:
     u = Input("u", float32, 2)
     across, down = Func("across"), Func("down")
