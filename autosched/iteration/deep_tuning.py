@@ -24,7 +24,7 @@ from autosched.search.tune.request import Request
 from autosched.target import Target
 
 Shapes = Mapping[str, Sequence[int]]
-_REQUEST_FIELDS = {field.name for field in fields(Request)}
+_REQUEST_FIELDS = {field.name for field in fields(Request)} - {"guide"}
 Scheduler = Callable[[UnrolledSteps, Mapping[str, tuple[int, ...]]], ScheduledPipeline]
 """Finds the schedule of some steps."""
 
