@@ -16,8 +16,9 @@ from autosched.featurize.schema import NAMES
 from autosched.search.cost.gpu_analytical import COMPONENTS
 
 
-def run(*arguments: str) -> str:
-    result = CliRunner().invoke(main, ["schedule", "unsharp", "--size", "H=70", "--size", "W=90", *arguments])
+def run(*arguments: str, height: int = 70, width: int = 90) -> str:
+    sizes = ["--size", f"H={height}", "--size", f"W={width}"]
+    result = CliRunner().invoke(main, ["schedule", "unsharp", *sizes, *arguments])
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -63,3 +64,31 @@ def test_the_baseline_has_nothing_to_explain() -> None:
 def test_time_budget() -> None:
     found = json.loads(run("--strategy", "beam", "--seconds", "0", "--json"))["search"]
     assert found["cut_short"] is True
+
+
+def test_bottlenecks() -> None:
+    text = run("--strategy", "roots", "--explain", height=1536, width=2560)
+    assert re.search(r"^unsharp_gray +bandwidth-bound at DRAM +DRAM 0\.31\d \(", text, re.MULTILINE)
+    assert re.search(r"^try for unsharp_output: fuse the kernels of its producers into it", text, re.MULTILINE)
+    kernels = json.loads(run("--strategy", "roots", "--json"))["bottlenecks"]
+    assert [k["kernel"] for k in kernels] == ["unsharp_gray", "unsharp_blur_y", "unsharp_blur_x", "unsharp_output"]
+    for k in kernels:
+        assert k["source"] == "features" and set(k["intensity"]) == {"DRAM", "L2", "L1"} == set(k["balance"])
+        assert len(k["moves"]) >= len(k["hints"])
+        assert (k["class"] == "latency-bound") == (k["moves"] == ["hide latency"])
+
+
+def test_bottlenecks_of_a_processor() -> None:
+    text = run("--strategy", "roots", "--explain", "--target", "cpu", height=1536, width=2560)
+    assert re.search(r"^unsharp_output +bandwidth-bound at memory +memory 0\.\d+ \(", text, re.MULTILINE)
+
+
+def test_hardware_counters_replace_features(tmp_path: Path) -> None:
+    sample = (Path(__file__).parent / "search" / "bottleneck" / "ncu_sample.csv").read_text()
+    file = tmp_path / "counters.csv"
+    file.write_text(sample.replace("smoother7pt_sweep_1", "unsharp_gray"))
+    kernels = json.loads(run("--strategy", "roots", "--json", "--counters", str(file)))["bottlenecks"]
+    assert [k["source"] for k in kernels] == ["ncu", "features", "features", "features"]
+    assert kernels[0]["class"] == "bandwidth-bound" and kernels[0]["level"] == "DRAM"
+    result = CliRunner().invoke(main, ["schedule", "unsharp", "--counters", str(file)])
+    assert result.exit_code == 2 and "--counters are for the bottlenecks of --explain or --json" in result.output

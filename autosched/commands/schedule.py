@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from autosched.api import schedule as find_schedule
+from autosched.commands.bottlenecks import bottlenecks_data, diagnoses_of, print_bottlenecks
 from autosched.commands.explain import as_dict, print_explanation
 from autosched.commands.files import check_writable
 from autosched.commands.options import (
@@ -25,10 +26,12 @@ from autosched.commands.problem import configure
 from autosched.commands.show import format_time, print_json
 from autosched.commands.time_loop import check_mode, configure_loop, loop_options, print_loop
 from autosched.commands.trials import how_text, print_trials, trials_data
+from autosched.errors import InputError
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.bottleneck.ncu_counters import read_counters
 from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
 from autosched.settings import MOST_JOBS
@@ -71,7 +74,14 @@ TOP_K = 5
     help="Processes of a long search; by default as AUTOSCHED_WORKERS says.",
 )
 @guide_option
-@click.option("--explain", "explained", is_flag=True, help="Show considered and pruned candidates, and predictions.")
+@click.option(
+    "--explain", "explained", is_flag=True,
+    help="Show considered and pruned candidates, predictions, and each kernel's bottleneck with what to try.",
+)  # fmt: skip
+@click.option(
+    "--counters", type=PATH, metavar="FILE.csv",
+    help="Hardware counters of the schedule's kernels, by `ncu --csv`, for the bottlenecks of `--explain`.",
+)  # fmt: skip
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
 @loop_options
@@ -95,6 +105,7 @@ def schedule(
     workers: int | None,
     guide: Path | None,
     explained: bool,
+    counters: Path | None,
     html: Path | None,
     out: Path | None,
     times: int | None,
@@ -104,6 +115,11 @@ def schedule(
     """Schedule APP without running it; needs no GPU."""
     check_writable(out, html)
     check_mode(times, fields)
+    if counters is not None and not (explained or as_json):
+        raise InputError("--counters are for the bottlenecks of --explain or --json: add one of them")
+    if counters is not None and times is not None:
+        raise InputError("--counters are of one schedule, and --times gives several: leave one of them out")
+    counted = None if counters is None else read_counters(counters)
     options: dict[str, Any] = {
         "strategy": strategy,
         "effort": effort,
@@ -138,7 +154,8 @@ def schedule(
     kernels = launch_info(scheduled.program)
     if as_json:
         how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
-        print_json(_as_dict(app, scheduled, kernels, taken, how, out))
+        bottlenecks = bottlenecks_data(diagnoses_of(scheduled, counted))
+        print_json(_as_dict(app, scheduled, kernels, taken, how, out) | {"bottlenecks": bottlenecks})
         return
     click.echo(scheduled.text())
     count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
@@ -146,6 +163,7 @@ def schedule(
     print_trials(scheduled)
     if explained:
         print_explanation(scheduled)
+        print_bottlenecks(diagnoses_of(scheduled, counted))
     for file in (out, html):
         if file is not None:
             click.echo(f"wrote {file}")

@@ -20,6 +20,7 @@ from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.schedule.io.text import kernel_text
 from autosched.schedule.types import Kernel
 from autosched.scheduled_protocol import Scheduled
+from autosched.search.bottleneck.diagnosis import Diagnosis, diagnose_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class KernelFacts:
         nest: Its loops as text.
         source: Its generated text.
         user_lines: The user's definitions.
+        diagnosis: Its bottleneck, and what to try; None if the featurizer refuses it.
     """
 
     number: int
@@ -55,6 +57,7 @@ class KernelFacts:
     nest: str
     source: str
     user_lines: Sequence[UserLines]
+    diagnosis: Diagnosis | None
 
     @property
     def colour(self) -> str:
@@ -96,6 +99,8 @@ def kernel_facts(
             f"times of {len(seconds)} kernels are given for a schedule of {len(kernels)}: give all or none"
         )
     sources = kernel_sources(scheduled.program, scheduled.target)
+    times = [p.seconds if math.isnan(t) else t for p, t in zip(prediction.kernels, seconds, strict=True)]
+    diagnoses = diagnose_schedule(bound, scheduled.schedule, scheduled.target, times, resources.kernels)
     return [
         KernelFacts(
             number=k,
@@ -111,9 +116,10 @@ def kernel_facts(
             nest=kernel_text(bound, kernel, f"kernel {k}"),
             source=source,
             user_lines=user_lines(bound, kernel),
+            diagnosis=diagnosis,
         )
-        for k, (kernel, info, predicted, time, source) in enumerate(
-            zip(kernels, resources.kernels, prediction.kernels, seconds, sources, strict=True)
+        for k, (kernel, info, predicted, time, source, diagnosis) in enumerate(
+            zip(kernels, resources.kernels, prediction.kernels, seconds, sources, diagnoses, strict=True)
         )
     ]
 

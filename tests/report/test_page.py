@@ -125,6 +125,15 @@ def test_a_cpu(no_compiler: None) -> None:
     assert all(text in whole for text in page.pre if text.startswith("// computes"))
 
 
+def test_bottlenecks(no_compiler: None) -> None:
+    app = get_app("unsharp")
+    s = autosched.schedule(app.build(), app.shapes({"H": 1536, "W": 2560}), "h200", strategy="roots")
+    text = check_page(report_html(s), s).text
+    assert "Bottleneck bandwidth-bound at DRAM, by features" in " ".join(text.split())
+    assert "0.314 flop a byte at DRAM, balance" in text
+    assert "fuse the kernels of its producers into it: what they store passes DRAM twice" in text
+
+
 def test_times(no_compiler: None) -> None:
     s = scheduled("blur")
     candidates = (
