@@ -10,6 +10,8 @@ from typing import Any
 import click
 import numpy as np
 
+from autosched.analysis.bind import bind
+from autosched.commands.bottlenecks import bottlenecks_data, diagnoses_of, print_bottlenecks, print_differences
 from autosched.commands.files import Array
 from autosched.commands.options import Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import CommandProblem, input_arrays, origin_text, scheduled_for
@@ -22,10 +24,13 @@ from autosched.commands.timing import (
     time_on_host,
 )
 from autosched.errors import InputError
+from autosched.measure.compare.code_differencing import KernelDifference, difference_kernels
 from autosched.reference import interpret
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.effort_levels import Effort
+from autosched.target import Target
 
 REFERENCES = ("numpy", "interpreter")
 
@@ -61,6 +66,9 @@ class _Result:
 @execution_options
 @click.option("--against", type=click.Choice(REFERENCES),
               help="Reference: the app in NumPy and SciPy (the default) or this library's interpreter.")  # fmt: skip
+@click.option("--difference", is_flag=True,
+              help="Time each kernel with its accesses confined to one tile as well (code differencing), and show its "
+              "bottleneck.")  # fmt: skip
 @json_option
 @click.pass_context
 def bench(
@@ -75,6 +83,7 @@ def bench(
     strategy: str | None,
     effort: Effort | None,
     against: str | None,
+    difference: bool,
     as_json: bool,
 ) -> None:
     """Time APP against a reference, in one process, and against the time to move its bytes.
@@ -84,15 +93,41 @@ def bench(
     problem, arrays = input_arrays(app, inputs, sizes, params, seed)
     scheduled = scheduled_for(problem, backend, schedule_file, strategy, effort)
     kernel = scheduled.compile(backend)
+    if difference:
+        _check_device(scheduled.target, kernel.backend)
     name, reference = _reference(problem, arrays, against)
     result = _measure(problem, kernel, arrays, name, reference)
+    differences = _differences(problem, scheduled, seed) if difference else ()
+    ratios = {d.name: d.ratio for d in differences if not d.problem}
+    times = {d.name: d.seconds for d in differences}
+    diagnoses = diagnoses_of(scheduled, confined_ratios=ratios, seconds=times) if difference else []
     if as_json:
-        print_json(_as_dict(problem, kernel, result) | {"checked_for": scheduled.target.name})
+        data = _as_dict(problem, kernel, result) | {"checked_for": scheduled.target.name}
+        if difference:
+            data |= {"differences": [asdict(d) for d in differences], "bottlenecks": bottlenecks_data(diagnoses)}
+        print_json(data)
     else:
         _print(problem, kernel, arrays, origin_text(scheduled, schedule_file), result)
+        if difference:
+            print_differences(differences)
+            print_bottlenecks(diagnoses)
     if result.mismatch:
         click.echo(f"error: wrong result: {result.mismatch}", err=True)
         context.exit(1)
+
+
+def _check_device(target: Target, backend: Backend) -> None:
+    """Refuse code differencing of a schedule for another device than the backend's."""
+    if (target.kind, backend) not in (("cpu", "cpu"), ("cuda", "cuda")):
+        raise InputError(
+            f"--difference times kernels on the device of the schedule, and a schedule for {target.name} runs on the "
+            f"backend {backend}: leave out --schedule or --target"
+        )
+
+
+def _differences(problem: CommandProblem, scheduled: ScheduledPipeline, seed: int) -> tuple[KernelDifference, ...]:
+    bound = bind(problem.pipeline, problem.shapes, problem.params)
+    return difference_kernels(bound, scheduled.schedule, scheduled.target, problem.params, seed=seed)
 
 
 def _reference(

@@ -8,6 +8,7 @@ operations / alpha. Where neither fills the kernel's time, it is latency-bound.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -19,7 +20,12 @@ LATENCY_SHARE = 0.6
 """Share of a kernel's time that its busiest resource fills, below which latency is the bottleneck: the limit of the
 Speed of Light section of NVIDIA's Nsight Compute."""
 FASTER = 0.9
-"""Ratio of times of a confined kernel and the kernel itself, below which DRAM is its bottleneck."""
+"""Ratio of times of a confined kernel and the kernel itself, below which DRAM or L2 is its bottleneck."""
+AVOIDED: Mapping[str, frozenset[MemoryLevel]] = {
+    "cuda": frozenset({MemoryLevel.DRAM}),
+    "cpu": frozenset({MemoryLevel.DRAM, MemoryLevel.L2}),
+}
+"""Levels that confined accesses avoid: a tile stays in a core's own caches, but a GPU's stores still go to L2."""
 
 
 class BottleneckKind(Enum):
@@ -66,12 +72,16 @@ def classify(profile: KernelProfile, confined_ratio: float | None = None) -> Bot
     Args:
         profile: Its work by resource.
         confined_ratio: Measured time of the kernel with its accesses confined to one tile, over that of the kernel
-            itself (code differencing); below `FASTER` DRAM is the bottleneck, else it is
-            none. None if it was not measured.
+            itself (`autosched.measure.compare.code_differencing`). Below `FASTER` the bottleneck is DRAM or L2, the
+            longer of both by the profile; else it is none of the levels that confined accesses avoid (`AVOIDED`). None
+            if it was not measured.
     """
     if confined_ratio is not None and confined_ratio < FASTER:
-        return _bandwidth(profile, MemoryLevel.DRAM)
-    without = frozenset() if confined_ratio is None else frozenset({MemoryLevel.DRAM})
+        near = frozenset({MemoryLevel.L1, MemoryLevel.SHARED})
+        level = profile.busiest_level(near) or MemoryLevel.DRAM
+        shares = profile.memory_seconds() / profile.seconds, profile.compute_seconds / profile.seconds
+        return Bottleneck(BottleneckKind.BANDWIDTH, level, False, *shares)
+    without = frozenset() if confined_ratio is None else AVOIDED[profile.kind]
     level, memory, compute = profile.busiest_level(without), profile.memory_seconds(without), profile.compute_seconds
     shares = memory / profile.seconds, compute / profile.seconds
     if max(shares) < LATENCY_SHARE:
@@ -80,8 +90,3 @@ def classify(profile: KernelProfile, confined_ratio: float | None = None) -> Bot
     if level is not None and memory > compute:
         return Bottleneck(BottleneckKind.BANDWIDTH, level, undecided, *shares)
     return Bottleneck(BottleneckKind.COMPUTE, None, undecided, *shares)
-
-
-def _bandwidth(profile: KernelProfile, level: MemoryLevel) -> Bottleneck:
-    shares = profile.memory_seconds() / profile.seconds, profile.compute_seconds / profile.seconds
-    return Bottleneck(BottleneckKind.BANDWIDTH, level, False, *shares)

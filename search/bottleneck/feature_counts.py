@@ -40,8 +40,10 @@ SCHEDULERS = 4
 SOURCE = "features"
 LAUNCHING = ("kernels", "forks")
 """Components of the CPU model that are launch overhead."""
-WAITING = ("stalls", "missed_accesses", "streams", "chosen_lines")
-"""Components of the CPU model that are latency: of dependent instructions, and of lines that no prefetcher fetches."""
+WAITING = ("stalls",)
+"""Components of the CPU model that are latency: of dependent instructions."""
+LINES = ("streams", "chosen_lines")
+"""Components of the CPU model that are lines from beyond a core's caches, which no prefetcher fetches."""
 OF_LEVEL = {
     MemoryLevel.DRAM: ("memory_bytes", "memory_writes"),
     MemoryLevel.L2: ("cache_bytes",),
@@ -168,8 +170,11 @@ def _on_cpu(
     # bytes from memory pass the last-level cache: the time of both is that of memory
     passing = min(counts["memory_bytes"] / counts["cache_bytes"], 1.0) if counts["cache_bytes"] else 0.0
     memory, cache = traffic[MemoryLevel.DRAM], traffic[MemoryLevel.L2]
-    traffic[MemoryLevel.DRAM] = LevelTraffic(memory.bytes, memory.seconds + passing * cache.seconds)
-    traffic[MemoryLevel.L2] = LevelTraffic(cache.bytes, (1 - passing) * cache.seconds)
+    beyond = cache.seconds + sum(parts[unit] for unit in LINES)
+    traffic[MemoryLevel.DRAM] = LevelTraffic(memory.bytes, memory.seconds + passing * beyond)
+    traffic[MemoryLevel.L2] = LevelTraffic(cache.bytes, (1 - passing) * beyond)
+    core = traffic[MemoryLevel.L1]
+    traffic[MemoryLevel.L1] = LevelTraffic(core.bytes, core.seconds + parts["missed_accesses"])
     apart = {*OF_MEMORY, *LAUNCHING, *WAITING, "steps"}
     computing = sum(part for unit, part in parts.items() if unit not in apart)
     launch = sum(parts[unit] for unit in LAUNCHING)

@@ -59,6 +59,14 @@ def test_differencing_decides() -> None:
     assert (not_dram.kind, not_dram.level) == (BottleneckKind.BANDWIDTH, L1)
 
 
+def test_differencing_says_nothing_of_the_caches_that_it_avoids() -> None:
+    """A confined kernel avoids L2 as well on a CPU, and a GPU's loads: the longer of both levels is the bottleneck."""
+    p = profile(0.65, DRAM=0.4, L2=0.7, L1=0.5)
+    assert classify(p, 0.5).level is L2
+    assert classify(p, 1.0).level is L2  # the stores of a GPU
+    assert classify(replace(p, kind="cpu"), 1.0).kind is BottleneckKind.COMPUTE
+
+
 def test_operations_turn_a_pointwise_kernel_from_memory_to_compute() -> None:
     """The same array with more and more operations a point crosses the roofline's corner once."""
     classes: list[Bottleneck] = []
