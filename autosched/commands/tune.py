@@ -20,9 +20,12 @@ from autosched.commands.progress import tuning
 from autosched.commands.show import format_time, print_json, print_table
 from autosched.commands.time_loop import check_mode, configure_loop, loop_options, print_loop
 from autosched.commands.trials import print_trials, trials_data
+from autosched.commands.tune_plan import plan_data, print_plan, run_plan
+from autosched.errors import InputError
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
 from autosched.search.tune.autotune.counts_text import counts_text
+from autosched.search.tune.plan.levels import PLANS, PlanLevel, plan_levels
 
 if TYPE_CHECKING:
     from autosched.search.tune.autotune.report import Tuned
@@ -50,6 +53,14 @@ ITERATIONS = 20
 )
 @click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device.")
 @guide_option
+@click.option(
+    "--plan", type=click.Choice(tuple(PLANS)),
+    help="Tune level by level, as the bottlenecks of the kernels suggest, instead of by batches.",
+)  # fmt: skip
+@click.option(
+    "--levels", metavar="LEVEL,...",
+    help=f"Levels of the plan, in their order: {', '.join(level.value for level in PlanLevel)}; by default all.",
+)  # fmt: skip
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @loop_options
@@ -69,6 +80,8 @@ def tune(
     weights: str | None,
     simulated: bool,
     guide: Path | None,
+    plan: str | None,
+    levels: str | None,
     out: Path | None,
     html: Path | None,
     times: int | None,
@@ -79,9 +92,31 @@ def tune(
 
     Results are stored at once; --resume continues an interrupted run without measuring anything twice. With --times,
     1, 2, 3, ... fused steps are tuned as long as fusion pays (deep tuning), each with files of its own.
+
+    With --plan the schedule of the search is tuned instead: its structure as the bottlenecks of its kernels suggest,
+    then blocks and unrolling, then prefetch, streaming and perspective of the best few. No weights are trained, and
+    there is nothing to resume.
     """
     check_writable(out, html)
     check_mode(times, fields)
+    if plan is None and levels is not None:
+        raise InputError("--levels are those of a plan: add --plan artemis")
+    if plan is not None:
+        if times is not None:
+            raise InputError("--plan tunes one schedule, and --times gives several: leave one of them out")
+        problem, _ = configure(app, inputs, sizes, params)
+        if database is not None or resume or weights is not None:
+            raise InputError("--plan trains no weights and stores no batches: leave out --db, --resume and --weights")
+        chosen = plan_levels(plan, levels)
+        planned, result = run_plan(
+            problem, target, plan, chosen, seconds=seconds, simulated=simulated, seed=seed, quiet=as_json
+        )  # fmt: skip
+        if as_json:
+            print_json(plan_data(app, planned, result))
+        else:
+            print_plan(planned, result)
+        _write(planned, out, html, quiet=as_json)
+        return
     options: dict[str, Any] = {
         "iterations": iterations, "samples": samples, "seconds": seconds, "database": database, "resume": resume,
         "weights": weights, "measure": "simulated" if simulated else "device", "seed": seed, "guide": guide,
@@ -109,18 +144,12 @@ def tune(
         print_loop(app, scheduled_loop, elapsed, (out, html), as_json)
         _exit_if_wrong([v.scheduled.tuned for v in scheduled_loop.versions])
         return
-    if out is not None:
-        scheduled.save(out)
-    if html is not None:
-        scheduled.report(html)
     assert scheduled.tuned is not None
     if as_json:
         print_json(_as_dict(app, scheduled, scheduled.tuned, elapsed))
     else:
         _print(scheduled, scheduled.tuned, elapsed)
-        for file in (out, html):
-            if file is not None:
-                click.echo(f"wrote {file}")
+    _write(scheduled, out, html, quiet=as_json)
     _exit_if_wrong([scheduled.tuned])
 
 
@@ -129,6 +158,17 @@ def _exit_if_wrong(runs: Sequence[Tuned | None]) -> None:
         click.echo("error: some schedules computed a wrong result; this is a mistake of autosched, please report it",
                    err=True)  # fmt: skip
         sys.exit(1)
+
+
+def _write(scheduled: ScheduledPipeline, out: Path | None, html: Path | None, *, quiet: bool) -> None:
+    """Write the schedule and the report."""
+    if out is not None:
+        scheduled.save(out)
+    if html is not None:
+        scheduled.report(html)
+    for file in (out, html):
+        if file is not None and not quiet:
+            click.echo(f"wrote {file}")
 
 
 def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:

@@ -78,9 +78,9 @@ def classify(profile: KernelProfile, confined_ratio: float | None = None) -> Bot
     """
     if confined_ratio is not None and confined_ratio < FASTER:
         near = frozenset({MemoryLevel.L1, MemoryLevel.SHARED})
-        level = profile.busiest_level(near) or MemoryLevel.DRAM
+        beyond = profile.busiest_level(near) or MemoryLevel.DRAM
         shares = profile.memory_seconds() / profile.seconds, profile.compute_seconds / profile.seconds
-        return Bottleneck(BottleneckKind.BANDWIDTH, level, False, *shares)
+        return Bottleneck(BottleneckKind.BANDWIDTH, beyond, False, *shares)
     without = frozenset() if confined_ratio is None else AVOIDED[profile.kind]
     level, memory, compute = profile.busiest_level(without), profile.memory_seconds(without), profile.compute_seconds
     shares = memory / profile.seconds, compute / profile.seconds

@@ -14,7 +14,7 @@ from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.featurize.scaling.sliding_window_scaling import sliding_window_scaling
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
-from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch, TileColumns
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.tilings import inlined_calls
 from autosched.schedule.types import (
@@ -164,11 +164,14 @@ class WalkTilingSearch:
         searches = [retiler.descend(self._sketch, p) for p in self.tiled[:MOST_REFINED_TILINGS]]
         return [self._walk(*kernel) for kernel in dict.fromkeys(run_batched(self._evaluator, searches))]
 
+    @property
+    def layout(self) -> TileColumns:
+        """Columns of the tilings; only where there are any."""
+        return self._enumerator.compute_locations.layout(self._sketch)
+
     def within(self, threads: int, points: int) -> list[Params]:
         """Return the legal tilings with at most so many threads in a block and points in a thread, the best first."""
-        if not self.tiled:
-            return []
-        return within_limits(self.tiled, self._enumerator.compute_locations.layout(self._sketch), threads, points)
+        return within_limits(self.tiled, self.layout, threads, points) if self.tiled else []
 
     def walk(self, params: Params) -> TiledWalk:
         """Return the kernel of one step with one of the tilings in ``tiled``."""
