@@ -24,6 +24,7 @@ from autosched.lower.passes.confine_accesses import confine_accesses
 from autosched.lower.pipelines import CPU_PASSES, CUDA_PASSES, run_passes
 from autosched.lower.program import Program, lower
 from autosched.lower.verify import verify
+from autosched.measure.compare.code_differencing import confined_program
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.runtime.emulator import ParamSpec, compile_emulated
@@ -34,6 +35,7 @@ from autosched.target import get_target
 from tests.analysis.test_rfactor import histogram
 from tests.fuzz.choices import Choices
 from tests.fuzz.pipelines import points, random_case
+from tests.fuzz.witnesses import Fenced
 from tests.lower.sweeps import has_step_partition, random_sliding, sweeps
 from tests.schedule.building import kernel, root
 from tests.schedule.building import schedule as made
@@ -200,6 +202,27 @@ def test_each_thread_of_the_host_has_its_own_tile() -> None:
         assert written.sum() == tiles * 8 * 32
         rows = np.flatnonzero(written.any(axis=1))
         assert len(rows) == 8 * tiles and rows[-1] - rows[0] == 8 * tiles - 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_of_the_host_stay_in_bounds(kind: str, threads: int) -> None:
+    """The C backend writes nothing outside of its arrays; the emulator runs the same kernels block by block."""
+    bound = sweeps(kind, (50, 90), 2)
+    rng = np.random.default_rng(threads)
+    for _ in range(3):
+        program = lower(bound, sample_schedule(bound, CPU, rng, varied=True), vectors=False)
+        confined, problems = confined_program(program, threads)
+        for before, after in zip(program.kernels, confined.kernels, strict=True):
+            if before.name not in problems:
+                emulated = Emulated(after)
+                for block in some_blocks(emulated.printed.grid)[:4]:
+                    emulated.launch([block])
+        fenced = {n: Fenced.full_of_garbage(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
+        inputs = {n: rng.random(a.extents).astype(a.buffer.dtype.numpy) for n, a in program.inputs.items()}
+        CpuExecutable(confined).run(inputs, {n: f.array for n, f in fenced.items()}, {})
+        for name, output in fenced.items():
+            output.check(name, "the confined kernel")
 
 
 def run_on_host(program: Program, threads: int) -> np.ndarray[Any, Any]:
