@@ -143,6 +143,8 @@ def autotune(
     keep: bool = True,
     guide: Guide | str | os.PathLike[str] | None = None,
     report: Callable[[TuneReport], None] | None = None,
+    plan: str | None = None,
+    levels: str | None = None,
 ) -> ScheduledPipeline:
     """Repeat search, measurement and training of the cost model; return the fastest schedule.
 
@@ -166,13 +168,17 @@ def autotune(
         seed: Random seed.
         keep: Store the schedule in the user's schedule cache, which `schedule` reads; not with a ``guide``.
         guide: As for `schedule`: all candidates meet it.
-        report: Called with the progress.
+        report: Called with the progress of batches.
+        plan: ``artemis``: tune the schedule of the search level by level, as the bottlenecks of its kernels suggest,
+            instead of by batches. Nothing is trained or stored but the schedule, so that neither ``database``,
+            ``resume``, ``weights`` nor ``report`` may be given; ``iterations`` and ``samples`` have no meaning.
+        levels: Levels of the plan in their order, separated by commas; all when left out.
 
     Returns:
-        The pipeline with the fastest schedule; `ScheduledPipeline.tuned` has the results of the run.
+        The pipeline with the fastest schedule; `ScheduledPipeline.tuned` has the results of the run by batches.
 
     Raises:
-        InputError: As for `schedule`, or if there are files of another run.
+        InputError: As for `schedule`, if there are files of another run, or for arguments that do not fit together.
         MeasureError: If no schedule has a time.
         DatabaseError: If results cannot be read or stored.
     """
@@ -186,6 +192,21 @@ def autotune(
     bound = bind(pipeline, _shapes_of(pipeline, shapes, inputs), params)
     chosen_guide = as_guide(guide)
     check_guide(bound, chosen_guide, chosen)
+    if plan is not None or levels is not None:
+        from autosched.search.tune.plan.levels import plan_levels
+        from autosched.search.tune.plan.plan_run import tune_by_plan
+
+        if plan is None:
+            raise InputError("levels are those of a plan: pass plan='artemis'")
+        if database is not None or resume or weights is not None or report is not None:
+            raise InputError(
+                "a plan trains no weights and stores no batches: leave out database, resume, weights and report"
+            )
+        result, how, trials = tune_by_plan(
+            bound, chosen, plan, plan_levels(plan, levels), params, seconds=seconds, measure=measure, seed=seed,
+            keep=keep and not chosen_guide, guide=chosen_guide,
+        )  # fmt: skip
+        return ScheduledPipeline(bound, result.best.schedule, chosen, params, provenance=how, trials=trials)
     tuning = TuneSettings(
         iterations, samples, weights=None if weights is None else os.fspath(weights), seed=seed,
         search=guided_settings(COMPILED, chosen_guide),

@@ -109,7 +109,7 @@ def tune(
             raise InputError("--plan trains no weights and stores no batches: leave out --db, --resume and --weights")
         chosen = plan_levels(plan, levels)
         planned, result = run_plan(
-            problem, target, plan, chosen, seconds=seconds, simulated=simulated, seed=seed, quiet=as_json
+            problem, target, plan, chosen, guide=guide, seconds=seconds, simulated=simulated, seed=seed, quiet=as_json
         )  # fmt: skip
         if as_json:
             print_json(plan_data(app, planned, result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ from autosched.commands.problem import CommandProblem
 from autosched.commands.show import format_time, print_table
 from autosched.commands.trials import print_trials, trials_data
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.guidance.guide_checks import check_guide
+from autosched.search.guidance.guide_file import as_guide
 from autosched.search.tune.plan.artemis_plan import PlanProgress, PlanResult
 from autosched.search.tune.plan.levels import PlanLevel
 from autosched.search.tune.plan.plan_run import tune_by_plan
@@ -24,6 +27,7 @@ def run_plan(
     plan: str,
     levels: tuple[PlanLevel, ...],
     *,
+    guide: Path | None,
     seconds: float | None,
     simulated: bool,
     seed: int,
@@ -32,6 +36,8 @@ def run_plan(
     """Tune a problem by a plan; the progress goes to stderr."""
     device = get_target(target)
     bound = bind(problem.pipeline, problem.shapes, problem.params)
+    chosen = as_guide(guide)
+    check_guide(bound, chosen, device)
 
     def tell(progress: PlanProgress) -> None:
         best = "" if progress.measured == 0 else f", best {format_time(progress.best)}"
@@ -40,6 +46,7 @@ def run_plan(
     result, provenance, trials = tune_by_plan(
         bound, device, plan, levels, problem.params, seconds=seconds,
         measure="simulated" if simulated else "device", seed=seed, report=None if quiet else tell,
+        guide=chosen, keep=not chosen,
     )  # fmt: skip
     scheduled = ScheduledPipeline(
         bound, result.best.schedule, device, problem.params, provenance=provenance, trials=trials

@@ -7,8 +7,9 @@ best few schedules alone. Choices that rules turn off are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -19,8 +20,9 @@ from autosched.measure.compare.code_differencing import difference_kernels
 from autosched.measure.simulated import simulate
 from autosched.measure.simulated.device import Device
 from autosched.runtime.backends.factory import launch_info
+from autosched.schedule.kernel.register_limit import resident_blocks_for
 from autosched.schedule.rewrites import apply_rewrites
-from autosched.schedule.types import Schedule
+from autosched.schedule.types import Kernel, Schedule
 from autosched.search.bottleneck.classification import BottleneckKind
 from autosched.search.bottleneck.diagnosis import Diagnosis, diagnose_schedule
 from autosched.search.bottleneck.feature_counts import counted_flops, repetitions
@@ -29,6 +31,9 @@ from autosched.search.bottleneck.rules import Move, Optimisation, turned_off
 from autosched.search.bottleneck.simulated_counts import simulated_profile
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import meets_guide
+from autosched.search.guidance.guide import Guide
+from autosched.search.guidance.register_limits import threads_of
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.tune.effort_levels import effort_level
@@ -49,7 +54,7 @@ BEST_FEW = 3
 LEAST_SHARE = 0.05
 """Share of the time of a schedule, below which kernels are not tuned."""
 REGISTERS = (32, 64, 128, 255)
-"""Limits of the registers of a thread; the next is allowed once a kernel needs more than one."""
+"""Limits of the registers of a thread, by launch bounds; the next one is tried for what spills."""
 
 HIGH_IMPACT = (PlanLevel.MOVES, PlanLevel.TILES)
 
@@ -103,12 +108,14 @@ class ArtemisPlan:
     Args:
         timer: Measures schedules.
         levels: The levels, in their order.
+        guide: Choices of an expert, which all schedules meet.
         differencing: Whether kernels in doubt are timed with confined accesses, on the device itself.
         report: Called with the progress.
     """
 
     timer: PlanTimer
     levels: Sequence[PlanLevel]
+    guide: Guide = field(default_factory=Guide)
     differencing: bool = False
     report: Callable[[PlanProgress], None] | None = None
     _bound: BoundPipeline = field(init=False)
@@ -117,6 +124,7 @@ class ArtemisPlan:
     _tiles: TileVariations = field(init=False)
     _moves: MoveVariations = field(init=False)
     _registers: int = field(init=False, default=0)
+    _level: int = field(init=False, default=0)
 
     def run(self, schedule: Schedule) -> PlanResult:
         """Tune a schedule.
@@ -207,6 +215,7 @@ class ArtemisPlan:
 
     def _tune_tiles(self, trial: PlanTrial, numbers: tuple[int, ...]) -> None:
         """Measure tilings in increasing order of their unrolling, until all of one product spill registers."""
+        self._level = 0
         diagnosis = self._diagnosis(trial, numbers[0])
         kept = Optimisation.UNROLLING in turned_off(diagnosis.rules)
         variations = self._tiles.of(
@@ -215,16 +224,51 @@ class ArtemisPlan:
             most_points=diagnosis.traits.points_per_thread if kept else None,
         )
         for _, same in groupby(variations, key=lambda v: v.points):
-            found = self._measure(self._varied(trial, numbers, list(same)))
-            timings = [t.timing for t in found if t.timing is not None and t.timing.registers]
-            if timings:
-                needed = max(t.registers[numbers[0]] for t in timings)
-                self._registers = max(self._registers, next(r for r in REGISTERS if needed <= r))
-            if self.timer.is_late or (timings and all(t.spill_bytes[numbers[0]] for t in timings)):
-                return
+            if self.timer.is_late or self._all_spill(trial, numbers, list(same)):
+                break
+        self._without_limit(numbers)
 
-    def _measure(self, candidates: Iterator[tuple[str, Schedule]]) -> list[PlanTrial]:
-        return self.timer.measure(list(candidates))
+    def _all_spill(self, trial: PlanTrial, numbers: tuple[int, ...], same: Sequence[Variation]) -> bool:
+        """Measure tilings of one product; return whether all of them spill, whatever the limit of registers.
+
+        The limit is raised only while something spills, and only what spills is measured again.
+        """
+        if self.timer.target.kind == "cpu":
+            self._measure(self._varied(trial, numbers, same))
+            return False
+        while True:
+            limit = REGISTERS[self._level]
+            limited = [(v, replace(v, apply=partial(self._limited, v, limit))) for v in same]
+            varied = [(v, one) for v, w in limited for one in self._varied(trial, numbers, [w])]
+            trials = {t.schedule: t.timing for t in self._measure(one for _, one in varied) if t.timing is not None}
+            timed = {v.name: timing for v, (_, s) in varied if (timing := trials.get(s)) is not None}
+            if timed:
+                self._registers = max(self._registers, limit)
+            spilling = [v for v in same if (t := timed.get(v.name)) is not None and t.spill_bytes[numbers[0]]]
+            if not spilling or self._level == len(REGISTERS) - 1 or self.timer.is_late:
+                return bool(timed) and len(spilling) == len(timed)
+            self._level += 1
+            same = spilling
+
+    def _limited(self, variation: Variation, registers: int, kernel: Kernel) -> Kernel | None:
+        """Return a varied kernel with launch bounds for so many registers of a thread."""
+        changed = variation.apply(kernel)
+        if changed is None or registers == REGISTERS[-1]:
+            return changed
+        threads = threads_of(self._bound, changed)
+        return replace(changed, resident_blocks=resident_blocks_for(self.timer.target, threads, registers))
+
+    def _without_limit(self, numbers: tuple[int, ...]) -> None:
+        """Measure the fastest schedule with all registers for some of its kernels: fewer may cost instructions."""
+        best = self.timer.best(1)[0]
+        free = Variation(f"{best.name}, all registers", lambda k: replace(k, resident_blocks=0))
+        if all(k < len(best.schedule.kernels) for k in numbers):
+            self._measure(self._varied(best, numbers, [free]))
+
+    def _measure(self, candidates: Iterable[tuple[str, Schedule]]) -> list[PlanTrial]:
+        """Measure the candidates that meet the guide."""
+        root, target = self.timer.problem.bind(), self.timer.target
+        return self.timer.measure([(n, s) for n, s in candidates if meets_guide(root, s, self.guide, target)])
 
     def _chosen(self, baseline: PlanTrial) -> tuple[PlanTrial, float]:
         """Return the fastest schedule beyond noise, and its time."""

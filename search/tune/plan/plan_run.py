@@ -9,6 +9,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.expr import Scalar
 from autosched.measure.backends.selection import backend_for
 from autosched.measure.problem import Problem
+from autosched.search.guidance.guide import Guide
 from autosched.search.tune.one_shot import find_schedule
 from autosched.search.tune.plan.artemis_plan import ArtemisPlan, PlanProgress, PlanResult
 from autosched.search.tune.plan.levels import PlanLevel
@@ -19,6 +20,7 @@ from autosched.search.tune.schedule_cache import keep_tuned
 from autosched.search.tune.top_k import Trials
 from autosched.target import Target
 
+NO_GUIDE = Guide()
 MOST_TRIALS = 10
 """Schedules whose times are kept with the result, the fastest."""
 
@@ -30,7 +32,7 @@ def tune_by_plan(
     levels: Sequence[PlanLevel],
     params: Mapping[str, Scalar] | None = None,
     *,
-    strategy: str | None = None,
+    guide: Guide = NO_GUIDE,
     seconds: float | None = None,
     measure: str = "device",
     seed: int = 0,
@@ -45,7 +47,7 @@ def tune_by_plan(
         plan: Name of the plan.
         levels: Its levels (`autosched.search.tune.plan.levels.plan_levels`).
         params: Values of parameters.
-        strategy: Search of the baseline; by default the one-shot search.
+        guide: Choices of an expert, which the baseline and all its changes meet.
         seconds: Time budget of the measurements.
         measure: ``device`` or ``simulated``.
         seed: Random seed of the search.
@@ -53,21 +55,22 @@ def tune_by_plan(
         report: Called with the progress.
 
     Raises:
-        InputError: If this machine has no such device.
+        InputError: If this machine has no such device, or no schedule meets the guide.
         MeasureError: If the baseline has no time.
     """
     started = time.perf_counter()
     backend = backend_for(target, measure)
-    request = Request(strategy, seed=seed, reuse=False, measure_finalists=False)
+    request = Request(seed=seed, reuse=False, measure_finalists=False, guide=guide)
     baseline = find_schedule(bound, target, request, params).schedule
     with PlanTimer(Problem.of(bound, params), target, backend, seconds) as timer:
-        result = ArtemisPlan(timer, levels, differencing=measure == "device", report=report).run(baseline)
+        tuner = ArtemisPlan(timer, levels, guide, differencing=measure == "device", report=report)
+        result = tuner.run(baseline)
     ordered = {t.schedule: t for t in (result.best, result.baseline, *result.trials[:MOST_TRIALS])}
     trials = Trials(backend.source, tuple(t.as_trial() for t in ordered.values()))
     provenance = Provenance(
         how=TUNED, strategy=plan, samples=len(result.trials), seed=seed, measured_s=result.seconds,
         source=backend.source, took_s=time.perf_counter() - started,
-        note="ended by the time budget" if result.cut_short else "",
+        note="ended by the time budget" if result.cut_short else "", guide=guide.to_json() if guide else "",
     )  # fmt: skip
     if keep:
         keep_tuned(bound, target, result.best.schedule, provenance, trials)

@@ -58,7 +58,8 @@ def perspective_variations(
     change: Callable[[str, Kernel], Kernel] = partial(_in_perspective, evaluator, enumerator)
     for perspective in ("output", "input", "mixed"):
         yield Variation(f"{perspective} perspective", partial(change, perspective))
-    yield Variation("linear threads", lambda k: replace(k, linear_threads=not k.linear_threads))
+    if evaluator.target.kind == "cuda":  # the C backend ignores it
+        yield Variation("linear threads", lambda k: replace(k, linear_threads=not k.linear_threads))
 
 
 def _in_perspective(

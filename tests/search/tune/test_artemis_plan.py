@@ -24,11 +24,14 @@ from autosched.schedule.types import Kernel, Schedule
 from autosched.search.bottleneck.rules import Move
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.guidance.conformance import meets_guide
+from autosched.search.guidance.guide import Guide, KernelGuide
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.tune.effort_levels import effort_level
 from autosched.search.tune.plan.artemis_plan import REGISTERS, ArtemisPlan, PlanProgress, PlanResult
 from autosched.search.tune.plan.levels import PLANS, PlanLevel, plan_levels
 from autosched.search.tune.plan.move_variations import MoveVariations
+from autosched.search.tune.plan.plan_run import tune_by_plan
 from autosched.search.tune.plan.plan_timer import PlanTimer
 from autosched.search.tune.plan.step_variations import (
     perspective_variations,
@@ -148,6 +151,8 @@ def test_perspectives_differ_in_the_threads_of_tiles() -> None:
         for v in perspective_variations(evaluator, enumerator, s.schedule.kernels[k])
     }
     assert set(found) == {"output perspective", "input perspective", "mixed perspective", "linear threads"}
+    on_cpu = perspective_variations(*tools(s.bound, CPU), s.schedule.kernels[k])
+    assert {v.name for v in on_cpu} == set(found) - {"linear threads"}
     legal = [varied for varied in found.values() if varied is not None]
     assert legal
     for varied in legal:
@@ -240,6 +245,31 @@ def test_an_iterated_stencil_is_fused_and_tiled() -> None:
 
 
 @needs_nvrtc
+def test_the_limit_of_registers_is_raised_for_what_spills() -> None:
+    """addsgd6 needs more registers than 32 a thread: what spills there is measured with more."""
+    app = get_app("addsgd6")
+    result = run_plan(app.build(), app.shapes(app.small_sizes), "tiles", 25.0)
+    assert result.registers > REGISTERS[0]
+    limits = {k.resident_blocks for t in result.trials for k in t.schedule.kernels}
+    assert len(limits) > 1
+    assert result.best.timing is not None and sum(result.best.timing.spill_bytes) == 0
+
+
+@needs_nvrtc
+def test_a_guide_is_met_by_all_schedules() -> None:
+    app = get_app("unsharp")
+    pipeline, shapes = app.build(), app.shapes({"H": 64, "W": 96})
+    guide = Guide(KernelGuide(threads={"x": 32}))
+    bound = bind(pipeline, shapes)
+    result, how, _ = tune_by_plan(
+        bound, H200, "artemis", plan_levels("artemis", "moves,tiles"), guide=guide, measure="simulated", keep=False,
+        seconds=20,
+    )  # fmt: skip
+    assert how.guide == guide.to_json() and len(result.trials) > 1
+    assert all(meets_guide(bound, t.schedule, guide, H200) for t in result.trials)
+
+
+@needs_nvrtc
 def test_what_rules_turn_off_is_not_tried() -> None:
     """A kernel bound by its operations gets no shared memory and no more points in a thread."""
     result = run_plan(polynomial(320), {"image": (512, 1024)}, "moves,tiles")
@@ -265,6 +295,24 @@ def test_command_line() -> None:
     assert list(data["levels"]) == ["baseline", "tiles"] and data["best_seconds"] <= data["baseline_seconds"]
     assert data["before"] and data["after"] and all(d["source"] == "simulated device" for d in data["after"])
     assert data["measured"] >= len(data["trials"]["schedules"]) >= 1
+
+
+@needs_nvrtc
+def test_from_python() -> None:
+    app = get_app("unsharp")
+    pipeline, shapes = app.build(), app.shapes({"H": 64, "W": 64})
+    found = autosched.autotune(
+        pipeline, shapes, "h200", measure="simulated", plan="artemis", levels="tiles", seconds=10, keep=False
+    )
+    assert found.provenance is not None and found.provenance.strategy == "artemis" and found.trials is not None
+    assert found.trials.best.seconds == found.provenance.measured_s
+    for arguments, message in (
+        ({"levels": "tiles"}, "levels are those of a plan: pass plan='artemis'"),
+        ({"plan": "artemis", "weights": "random"}, "a plan trains no weights and stores no batches: leave out"),
+        ({"plan": "halide"}, "there is no plan 'halide': choose artemis"),
+    ):
+        with pytest.raises(InputError, match=message):
+            autosched.autotune(pipeline, shapes, "h200", measure="simulated", **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
