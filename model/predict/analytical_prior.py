@@ -68,7 +68,7 @@ class GpuPrior:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._model = AnalyticalModel(target)
+        self._model = AnalyticalModel(target, step_load_cycles=0)  # networks were trained without
         self._port = torch.tensor([name in PORT for name in BUSY])
 
     def parts(self, evaluation: BatchEvaluation) -> Floats:

@@ -28,7 +28,6 @@ from autosched.schedule.io.serialise import from_json
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Kernel, Level
-from autosched.search.cost import gpu_analytical
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.target import Target, get_target
@@ -98,8 +97,7 @@ def main() -> None:
     timed = list(kernels(options.data, target, mainloops=options.mainloops))
     print(f"{len(timed)} kernels")
     for cycles in options.cycles.split(","):
-        gpu_analytical.STEP_LOAD_CYCLES = int(cycles)
-        print(f"{cycles} cycles: {figures(timed, AnalyticalModel(target))}")
+        print(f"{cycles} cycles: {figures(timed, AnalyticalModel(target, int(cycles)))}")
 
 
 if __name__ == "__main__":

@@ -92,9 +92,11 @@ class AnalyticalModel:
 
     Args:
         target: The device.
+        step_load_cycles: Latency of each round of loads in a step of a sliding window.
     """
 
     target: Target
+    step_load_cycles: int = STEP_LOAD_CYCLES
 
     @property
     def name(self) -> str:
@@ -160,7 +162,7 @@ class AnalyticalModel:
                 single / (lanes * sms * clock) * slow,
                 double / double_rate * slow,
                 special / (SPECIAL_RATE * lanes * sms * clock) * slow,
-                waves * (GLOBAL_LATENCY_CYCLES + _step_cycles(kernels)) / clock,
+                waves * (GLOBAL_LATENCY_CYCLES + _step_cycles(kernels, self.step_load_cycles)) / clock,
                 waves * INSTRUCTION_CYCLES * _instructions_of_warps(features, operations).sum(axis=1) / clock,
                 np.full(len(features), LAUNCH_SECONDS),
             ],
@@ -206,16 +208,20 @@ class _KernelFeatures:
         return values
 
 
-def _step_cycles(kernels: _KernelFeatures) -> Floats:
+def _step_cycles(kernels: _KernelFeatures, load_cycles: int) -> Floats:
     """Return the latency of a block's steps in cycles: barriers, and loads of sliding windows, ``float64[N]``.
 
     Of a mainloop the root has no steps in the features; its loads are not counted.
+
+    Args:
+        kernels: The kernels.
+        load_cycles: Latency of each round of loads.
     """
     barriers, steps = kernels.root("steps_per_block"), kernels.root("streaming_steps")
     waits = (steps > 0) & (barriers >= BARRIERS_WITHOUT_BUFFERING * steps)
     in_steps = kernels.values[:, :, INDEX["streaming_steps"]] > 0
     rounds = np.where(in_steps, kernels.values[:, :, INDEX["global_rounds_per_thread"]], 0).sum(axis=1)
-    cycles: Floats = STEP_LATENCY_CYCLES * barriers + STEP_LOAD_CYCLES * np.where(waits, rounds, 0)
+    cycles: Floats = STEP_LATENCY_CYCLES * barriers + load_cycles * np.where(waits, rounds, 0)
     return cycles
 
 
