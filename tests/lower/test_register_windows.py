@@ -126,7 +126,7 @@ def test_threads_have_several_points(points: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("extents", "times"), [((26, 40), 3), ((14, 17, 30), 2)])
 def test_random_windows_in_registers(kind: str, extents: tuple[int, ...], times: int) -> None:
-    check(kind, extents, times, 1)
+    assert check(kind, extents, times, 1)
 
 
 @pytest.mark.fuzz
@@ -138,8 +138,8 @@ def test_many_windows_in_registers(kind: str, seed: int) -> None:
     check(kind, extents, int(rng.integers(1, 5)), seed)
 
 
-def check(kind: str, extents: tuple[int, ...], times: int, seed: int) -> None:
-    """Check one random kernel in which some windows are in registers, on all backends."""
+def check(kind: str, extents: tuple[int, ...], times: int, seed: int) -> bool:
+    """Check one random kernel in which some windows are in registers, on all backends; return whether one is legal."""
     bound = sweeps(kind, extents, times)
     rng = np.random.default_rng(seed)
     for k in range(100):
@@ -155,8 +155,8 @@ def check(kind: str, extents: tuple[int, ...], times: int, seed: int) -> None:
             continue
         if not violations(bound, schedule(bound, one), H200):
             checked(bound, one)
-            return
-    pytest.skip("no legal kernel was drawn")
+            return True
+    return False
 
 
 def pair(expression: str) -> BoundPipeline:

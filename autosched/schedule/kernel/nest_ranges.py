@@ -35,6 +35,9 @@ def without_clamps(i: ix.Index, n: Nest) -> ix.Index:
             distance = ix.sub(a, at)
             if isinstance(distance, int):
                 return max(lo, spans[d][0] + distance), min(hi, spans[d][1] + distance)
+            mirrored = ix.add(a, at)
+            if isinstance(mirrored, int):  # a reflection at an edge
+                return max(lo, mirrored - spans[d][1]), min(hi, mirrored - spans[d][0])
         return lo, hi
 
     def choose(t: ix.Atom, args: Sequence[ix.Index]) -> ix.Index | None:

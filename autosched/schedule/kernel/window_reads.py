@@ -79,8 +79,8 @@ class WindowReads:
 
 
 def _dim_at(index: ix.Index, dims: Collection[str]) -> str | None:
-    """Return the dimension that an index is, but for a constant and clamps; None if it is another index."""
+    """Return the dimension that an index is but for a constant, clamps and reflections; None for another index."""
     names = {t.name for t in ix.atoms(index) if isinstance(t, ix.LoopVar)}
     inner = [a for t in ix.atoms(index) if isinstance(t, ix.Atom) for a in t.args]
     factors = {c for a in (index, *inner) for t, c in ix.terms_of(a)}
-    return names.pop() if len(names) == 1 and factors == {1} and names <= set(dims) else None
+    return names.pop() if len(names) == 1 and factors <= {1, -1} and names <= set(dims) else None
