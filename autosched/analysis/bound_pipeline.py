@@ -329,6 +329,51 @@ class IntegerNarrowing:
     funcs: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ExpressionFission:
+    """A value of a Func split into partial values, each in a Func (`autosched.analysis.rewrites.expression_fission`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        parts: Number of parts, at least 2; the last one stays in the Func.
+        component: The component of the Func.
+    """
+
+    func: str
+    parts: int
+    component: int = 0
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ComputationFolding:
+    """A value repeated at shifted points, in a Func (`autosched.analysis.rewrites.computation_folding`).
+
+    Attributes:
+        func: The Func that repeats it, by its name after earlier rewrites.
+        number: Its number among the repeated values of the Func; 0 saves most operations.
+    """
+
+    func: str
+    number: int = 0
+
+
+StatementRewrite = ExpressionFission | ComputationFolding
+"""Rewrites of one definition into several, after which the outputs have the same names."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ComponentFission:
+    """A tuple-valued Func split into several (`autosched.analysis.rewrites.component_fission`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        groups: The components of each new Func; every component is in one group.
+    """
+
+    func: str
+    groups: tuple[tuple[int, ...], ...]
+
+
 PipelineRewrites = tuple[
     WindowDoubling
     | ScanBlocking
@@ -337,6 +382,8 @@ PipelineRewrites = tuple[
     | ReductionUnrolling
     | IntegerNarrowing
     | RFactor
+    | StatementRewrite
+    | ComponentFission
     | HorizontalFusion,
     ...,
 ]
@@ -403,10 +450,15 @@ class BoundPipeline:
             application.
         before_narrowing: The pipeline without narrowed integers and all later rewrites.
         rfactors: The factored reductions (`autosched.analysis.rewrites.rfactor`), in the order of their application.
-        before_rfactor: The pipeline without factored reductions and fused outputs.
+        before_rfactor: The pipeline without factored reductions and all later rewrites.
+        statements: The rewritten statements (`autosched.analysis.rewrites.statement`), in the order of their
+            application.
+        before_statements: The pipeline without rewritten statements, split components and fused outputs.
+        fissions: The split Funcs (`autosched.analysis.rewrites.component_fission`), in the order of their application.
+        before_fission: The pipeline without split components and fused outputs.
         fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
         before_fusion: The pipeline without fused outputs.
-        fused_arrays: `output_components` of a pipeline with fused outputs.
+        fused_arrays: `output_components` of a pipeline with split or fused outputs.
         register_blocked: In one step of a mainloop (`autosched.analysis.rewrites.mainloop_step`), the Func all points
             of which are in registers.
         buffers: In one step of a mainloop, the number of buffers of each cached tile.
@@ -438,6 +490,10 @@ class BoundPipeline:
     before_narrowing: BoundPipeline | None = field(repr=False, compare=False, default=None)
     rfactors: tuple[RFactor, ...] = ()
     before_rfactor: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    statements: tuple[StatementRewrite, ...] = ()
+    before_statements: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    fissions: tuple[ComponentFission, ...] = ()
+    before_fission: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fusions: tuple[HorizontalFusion, ...] = ()
     before_fusion: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fused_arrays: tuple[tuple[str, str, int], ...] = ()
@@ -474,8 +530,7 @@ class BoundPipeline:
         """The rewrites of `root_pipeline` that kernels compute."""
         return (
             *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.unrollings, *self.narrowings,
-            *self.rfactors,
-            *self.fusions,
+            *self.rfactors, *self.statements, *self.fissions, *self.fusions,
         )  # fmt: skip
 
     @cached_property

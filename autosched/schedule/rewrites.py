@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any, NamedTuple
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
@@ -17,6 +18,7 @@ from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoi
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
+from autosched.analysis.rewrites.statement import rewrite_statements, statement_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.schedule.types import Schedule
 
@@ -45,6 +47,8 @@ _KINDS = (
     _Kind("unrolling", "unrollings", unroll_reductions, unrolling_error),
     _Kind("narrowing", "narrowings", narrow_integers, narrowing_error),
     _Kind("rfactor", "rfactors", apply_rfactors, rfactor_error),
+    _Kind("statement", "statements", rewrite_statements, statement_error),
+    _Kind("component fission", "fissions", split_components, component_fission_error),
     _Kind("horizontal fusion", "fusions", fuse_outputs, fusion_error),
 )
 
@@ -59,12 +63,14 @@ def apply_rewrites(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
 
 
 def reassociated_pipeline(bound: BoundPipeline, schedule: Schedule) -> BoundPipeline:
-    """Return the pipeline with all rewrites of a schedule but fusions, in whose order its sums are rounded.
+    """Return the pipeline with the rewrites of a schedule that keep its outputs, in whose order its sums are rounded.
+
+    Fissions of components and fusions are left out.
 
     Raises:
         ScheduleError: If a rewrite of the schedule is illegal.
     """
-    return _with_kinds(bound, schedule, _KINDS[:-1])
+    return _with_kinds(bound, schedule, _KINDS[:-2])
 
 
 def rewrite_error(bound: BoundPipeline, schedule: Schedule) -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autosched.analysis.bound_pipeline import (
     BoundPipeline,
+    ComponentFission,
+    ComputationFolding,
     Deinterleaving,
     HorizontalFusion,
     IntegerNarrowing,
@@ -23,6 +25,7 @@ from autosched.analysis.bound_pipeline import (
     ReductionUnrolling,
     RFactor,
     ScanBlocking,
+    StatementRewrite,
     WindowDoubling,
 )
 from autosched.analysis.rewrites.cache_read import cached_source
@@ -349,8 +352,7 @@ class Schedule:
 
     The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
     are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``unrollings``, ``narrowings``,
-    ``rfactors``, and
-    horizontal ``fusions``.
+    ``rfactors``, ``statements``, ``fissions`` of components, and horizontal ``fusions``.
     """
 
     pipeline_hash: str
@@ -363,6 +365,8 @@ class Schedule:
     hoistings: tuple[InvariantHoisting, ...] = ()
     unrollings: tuple[ReductionUnrolling, ...] = ()
     narrowings: tuple[IntegerNarrowing, ...] = ()
+    statements: tuple[StatementRewrite, ...] = ()
+    fissions: tuple[ComponentFission, ...] = ()
 
     def __repr__(self) -> str:
         count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
@@ -374,6 +378,8 @@ class Schedule:
         parts += [f"unrolling {u.func}.{u.stage}" for u in self.unrollings]
         parts += [f"narrowing of {' + '.join(n.funcs)}" for n in self.narrowings]
         parts += [f"rfactor {f.func}.{f.stage}" for f in self.rfactors]
+        parts += map(statement_text, self.statements)
+        parts += [f"component fission of {c.func} in {len(c.groups)}" for c in self.fissions]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
         return f"<Schedule of {'; '.join(parts)}>"
 
@@ -391,6 +397,8 @@ class Schedule:
             bound.hoistings,
             bound.unrollings,
             bound.narrowings,
+            bound.statements,
+            bound.fissions,
         )
 
     @property
@@ -398,8 +406,7 @@ class Schedule:
         """The rewrites of the pipeline, in the order of their application."""
         return (
             *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.unrollings, *self.narrowings,
-            *self.rfactors,
-            *self.fusions,
+            *self.rfactors, *self.statements, *self.fissions, *self.fusions,
         )  # fmt: skip
 
     @property
@@ -424,6 +431,15 @@ class Schedule:
             for r in k.roots:
                 levels[r.tiling.stage.func] = Level.ROOT if r.materialised else Level.THREAD
         return levels
+
+
+def statement_text(s: StatementRewrite) -> str:
+    """Return a rewritten statement in words."""
+    match s:
+        case ComputationFolding():
+            return f"computation folding in {s.func}"
+        case _:
+            return f"expression fission of {s.func} in {s.parts}"
 
 
 if not TYPE_CHECKING:  # otherwise mypy accepts any name

@@ -12,7 +12,10 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import (
     BoundPipeline,
+    ComponentFission,
+    ComputationFolding,
     Deinterleaving,
+    ExpressionFission,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -71,13 +74,16 @@ def bound_rows() -> BoundPipeline:
     strided[y, x] = 0.0
     strided[y, x] += image[y, 2 * x + window.x]
     weighted[y, x] = image[y, x] * exp((cast(float32, x) / COLUMNS - 0.5) * 3 + 1)
-    parity, shifted = Func("parity"), Func("shifted")
+    parity, shifted, pair = Func("parity"), Func("shifted"), Func("pair")
+    pair[y, x] = (image[y, x] + 1, image[y, x] - 1)
+    flux = Func("flux")
+    flux[y, x] = image[y, x] * 2 - image[y, x + 7] * 2
     parity[y, x] = cast(int32, clamp(image[y, x], 0.0, 100.0)) & 1
     shifted[y, x] = parity[y, x] << 20
     box = {"y": (0, ROWS), "x": (0, COLUMNS)}
     windows = near.over(y=(0, ROWS), x=(0, COLUMNS - 7))
-    outputs = [windows, total.over(y=(0, ROWS)), strided.over(y=(0, ROWS), x=(0, 28))]
-    outputs += [f.over(**box) for f in (running, twice, half, prefix, weighted, shifted)]
+    outputs = [flux.over(y=(0, ROWS), x=(0, COLUMNS - 7)), windows, total.over(y=(0, ROWS)), strided.over(y=(0, ROWS), x=(0, 28))]
+    outputs += [f.over(**box) for f in (running, twice, half, prefix, weighted, shifted, pair)]
     return bind(Pipeline(outputs), {"image": (ROWS, COLUMNS)})
 
 
@@ -89,6 +95,9 @@ REWRITES: dict[str, Rewrite] = {
     "unrolling": ReductionUnrolling("near", 1, "w.x"),
     "narrowing": IntegerNarrowing(("parity",)),
     "rfactor": RFactor("total", 1, (("r.x", 4),)),
+    "computation folding": ComputationFolding("flux"),
+    "expression fission": ExpressionFission("weighted", 2),
+    "component fission": ComponentFission("pair", ((0,), (1,))),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
     "cache read": CacheRead(frozenset({"image"})),
     "lane loop": LaneLoop("total", 1, "r.x", 32),

@@ -1,8 +1,9 @@
-"""Deinterleaved reads, hoisted invariants and unrolled reductions of random programs: the interpreter's bits, and those
-of compiled code."""
+"""Deinterleaved reads, hoisted invariants, unrolled reductions, folded values and fissions of random programs: the
+interpreter's bits, and those of compiled code."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,11 +11,22 @@ import numpy as np
 import pytest
 
 from autosched import interpret
-from autosched.analysis.bound_pipeline import BoundPipeline, Deinterleaving, InvariantHoisting, ReductionUnrolling
+from autosched.analysis.bound_pipeline import (
+    BoundPipeline,
+    ComponentFission,
+    ComputationFolding,
+    Deinterleaving,
+    ExpressionFission,
+    InvariantHoisting,
+    ReductionUnrolling,
+    StatementRewrite,
+)
 from autosched.analysis.rewrites import invariant_hoisting
+from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error, strides
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
+from autosched.analysis.rewrites.statement import rewrite_statements, statement_error
 from autosched.errors import BoundsError
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -26,6 +38,7 @@ from tests.fuzz.test_fuzz import bound_if_small
 
 CPU, H200 = get_target("cpu"), get_target("h200")
 COMPILE_EVERY = 8
+Array = np.ndarray[Any, Any]
 
 
 def rewrites_of(bound: BoundPipeline) -> Iterator[BoundPipeline]:
@@ -45,16 +58,40 @@ def rewrites_of(bound: BoundPipeline) -> Iterator[BoundPipeline]:
                 unrolling = ReductionUnrolling(f.name, stage.number, loop.name)
                 if not unrolling_error(bound, unrolling):
                     yield unroll_reductions(bound, [unrolling])
+        last = len(f.dtypes) - 1
+        statements: list[StatementRewrite] = [ComputationFolding(f.name), ExpressionFission(f.name, 2, last)]
+        for statement in statements:
+            if not statement_error(bound, statement):
+                yield rewrite_statements(bound, [statement])
+        fission = ComponentFission(f.name, (tuple(range(1, len(f.dtypes))), (0,)))
+        if not component_fission_error(bound, fission):
+            yield split_components(bound, [fission])
 
 
-def outputs_of(bound: BoundPipeline, case: Case) -> Mapping[str, np.ndarray[Any, Any]]:
+def kind_of(rewritten: BoundPipeline) -> str:
+    """Return the kind of a pipeline's only rewrite."""
+    (rewrite,) = rewritten.rewrites
+    return type(rewrite).__name__
+
+
+def outputs_of(bound: BoundPipeline, case: Case) -> Mapping[str, Array]:
     inputs = {i.name: case.inputs[i.name] for i in bound.pipeline.inputs}
     return interpret(bound.pipeline, inputs, {p.name: case.params[p.name] for p in bound.pipeline.params})
 
 
-def check_rewrites(seeds: range) -> list[int]:
-    """Check the rewrites of random programs; return the numbers of deinterleavings, hoistings and unrollings."""
-    counts = [0, 0, 0]
+def renamed(split: BoundPipeline, outputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs of a pipeline with split components under the names of the original one."""
+    public = {func: name for name, func in split.outputs.items()}
+    is_tuple = {func: len(split.funcs[func].dtypes) > 1 for func in public}
+    return {
+        array: outputs[f"{public[func]}_{k}" if is_tuple[func] else public[func]]
+        for array, func, k in split.output_components
+    }
+
+
+def check_rewrites(seeds: range) -> Counter[str]:
+    """Check the rewrites of random programs; return the number of each kind."""
+    counts: Counter[str] = Counter()
     for seed in seeds:
         try:
             case = random_case(Choices.from_seed(seed))
@@ -63,12 +100,14 @@ def check_rewrites(seeds: range) -> list[int]:
             continue
         for rewritten in rewrites_of(bound) if bound is not None else ():
             assert bound is not None
-            got = outputs_of(rewritten, case)
-            for name, values in outputs_of(bound, case).items():
+            expected, outputs = outputs_of(bound, case), outputs_of(rewritten, case)
+            got = outputs if not rewritten.fissions else renamed(rewritten, outputs)
+            for name, values in expected.items():
                 np.testing.assert_array_equal(got[name], values, err_msg=f"seed {seed}, {rewritten.rewrites}")
-            counts[2 if rewritten.unrollings else bool(rewritten.hoistings)] += 1
-            if sum(counts) % COMPILE_EVERY == 0:
-                backend, target = ("emulator", H200) if counts[2] % 2 else ("cpu", CPU)
+            kind = kind_of(rewritten)
+            counts[kind] += 1
+            if counts[kind] % COMPILE_EVERY == 1:
+                backend, target = ("emulator", H200) if counts.total() % 2 else ("cpu", CPU)
                 schedule = sample_schedule(rewritten, target, np.random.default_rng(seed))
                 assert from_json(to_json(bound, schedule), bound) == schedule
                 kernel = ScheduledPipeline(bound, schedule, target, case.params).compile(backend)
@@ -80,7 +119,8 @@ def check_rewrites(seeds: range) -> list[int]:
 
 def test_rewrites_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invariant_hoisting, "LEAST_OPERATIONS", 1)
-    assert min(check_rewrites(range(150))) >= 5
+    counts = check_rewrites(range(150))
+    assert len(counts) == 6 and sum(n >= 5 for n in counts.values()) >= 5  # few programs repeat a value
 
 
 @pytest.mark.fuzz

@@ -20,7 +20,10 @@ from autosched import min as smaller
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import (
     BoundPipeline,
+    ComponentFission,
+    ComputationFolding,
     Deinterleaving,
+    ExpressionFission,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -29,6 +32,7 @@ from autosched.analysis.bound_pipeline import (
     ScanBlocking,
     WindowDoubling,
 )
+from autosched.analysis.rewrites.component_fission import split_components
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers
@@ -36,6 +40,7 @@ from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.scan_blocking import block_scans
+from autosched.analysis.rewrites.statement import rewrite_statements
 from autosched.analysis.rewrites.window_doubling import double_windows
 from autosched.schedule.io.serialise import to_document
 from autosched.schedule.io.text import schedule_text
@@ -393,6 +398,40 @@ def warp_reduction() -> Example:
     return Example(text(bound, found), written(bound, found)["kernels"][0]["roots"][1]["loops"], before)
 
 
+def fluxes() -> BoundPipeline:
+    """Return the divergence of a product of two fields."""
+    a, b, f = Input("a", float32, 2), Input("b", float32, 2), Func("f")
+    f[y, x] = a[y, x] * b[y, x] - a[y, x + 2] * b[y, x + 2] + 8 * (a[y, x + 1] * b[y, x + 1])
+    return bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"a": (64, 130), "b": (64, 130)})
+
+
+def computation_folding() -> Example:
+    bound = fluxes()
+    folded = rewrite_statements(bound, [ComputationFolding("f")])
+    tile = member(block("f", 2), "yx", f_folded="tx=34 ty=8")
+    found = kernel(folded, [root("f", TILE)], [tile])
+    before = text(bound, kernel(bound, [root("f", TILE)]))
+    return Example(text(folded, found), {"statements": written(folded, found)["statements"]}, before)
+
+
+def expression_fission() -> Example:
+    bound = fluxes()
+    parts = rewrite_statements(bound, [ExpressionFission("f", 2)])
+    kernels = [kernel(parts, [root(name, TILE)]) for name in ("f_part", "f")]
+    before = text(bound, kernel(bound, [root("f", TILE)]))
+    return Example(text(parts, *kernels), {"statements": written(parts, *kernels)["statements"]}, before)
+
+
+def component_fission() -> Example:
+    image, f = Input("image", float32, 2), Func("f")
+    f[y, x] = (image[y, x + 1] - image[y, x], image[y + 1, x] - image[y, x])
+    bound = bind(Pipeline(f.over(y=(0, 64), x=(0, 128))), {"image": (65, 129)})
+    split = split_components(bound, [ComponentFission("f", ((0,), (1,)))])
+    kernels = [kernel(split, [root(name, TILE)]) for name in ("f_0", "f_1")]
+    before = text(bound, kernel(bound, [root("f", TILE)]))
+    return Example(text(split, *kernels), {"fissions": written(split, *kernels)["fissions"]}, before)
+
+
 def horizontal_fusion() -> Example:
     image = Input("image", float32, 2)
     edge, across, down = image.clamped(), Func("across"), Func("down")
@@ -453,6 +492,9 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Rfactor": rfactor,
     "Atomic update": atomic,
     "Warp reduction": warp_reduction,
+    "Computation folding": computation_folding,
+    "Expression fission": expression_fission,
+    "Component fission": component_fission,
     "Horizontal fusion": horizontal_fusion,
     "Scans": scan,
 }

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import reduce
 
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
-from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline
+from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, rewrite_history
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError
 from autosched.lang.expr import Expr, Load, Var, children, postorder, rebuild, walk
@@ -101,28 +101,13 @@ def _build(fusion: HorizontalFusion, bound: BoundPipeline) -> BoundPipeline:
     components = tuple(v for f in parts for v in values[f])
     fused._definitions.append(Definition(point, components, (), fused.location))
     rebuilt = rebuild_pipeline(bound, replacements)
-    arrays = [(array, *rebuilt.returned[func], k) for array, func, k in bound.output_components]
     unfused = bound.before_fusion or bound
-    return replace(
-        rebuilt.bound,
-        windows=unfused.windows,
-        before_windows=unfused.before_windows,
-        scans=unfused.scans,
-        before_scans=unfused.before_scans,
-        deinterleavings=unfused.deinterleavings,
-        before_deinterleaving=unfused.before_deinterleaving,
-        hoistings=unfused.hoistings,
-        before_hoisting=unfused.before_hoisting,
-        unrollings=unfused.unrollings,
-        before_unrolling=unfused.before_unrolling,
-        narrowings=unfused.narrowings,
-        before_narrowing=unfused.before_narrowing,
-        before_rfactor=unfused.before_rfactor or unfused,
-        rfactors=unfused.rfactors,
-        before_fusion=unfused,
-        fusions=(*bound.fusions, fusion),
-        fused_arrays=tuple((array, func, first + k) for array, func, first, k in arrays),
-    )
+    history = rewrite_history(unfused) | {
+        "before_rfactor": unfused.before_rfactor or unfused,
+        "before_fusion": unfused,
+        "fusions": (*bound.fusions, fusion),
+    }
+    return replace(rebuilt.bound, fused_arrays=rebuilt.arrays_of(bound), **history)
 
 
 def _values(f: Func, point: tuple[Var, ...], fused: dict[Func, tuple[Expr, ...]]) -> tuple[Expr, ...]:

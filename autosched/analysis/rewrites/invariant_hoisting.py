@@ -17,7 +17,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline, InvariantHoisting
 from autosched.analysis.expressions.hash_consing import Interner
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.to_index import to_index
-from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, is_defined, rebuild_pipeline
+from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, is_defined, rebuild_pipeline, with_values
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError
 from autosched.lang.dtypes import int32
@@ -32,7 +32,6 @@ from autosched.lang.expr import (
     Var,
     children,
     postorder,
-    rebuild,
     walk,
 )
 from autosched.lang.func import Definition, Func, Input
@@ -164,7 +163,7 @@ def _build(hoisting: InvariantHoisting, bound: BoundPipeline) -> BoundPipeline:
         if limits is not None:
             read = clamp(read, *(typed_const(n, e.dtype) for n in limits))
         reads |= {id(same): read for same in (e, *others)}
-    replaced: dict[Func | Input, Replacement] = {old: Replacement(_with_reads(old, reads))}
+    replaced: dict[Func | Input, Replacement] = {old: Replacement(with_values(old, reads))}
     rebuilt = rebuild_pipeline(bound, replaced).bound
     return replace(
         rebuilt, windows=bound.windows, before_windows=bound.before_windows, scans=bound.scans,
@@ -172,22 +171,3 @@ def _build(hoisting: InvariantHoisting, bound: BoundPipeline) -> BoundPipeline:
         deinterleavings=bound.deinterleavings, before_deinterleaving=bound.before_deinterleaving,
         before_hoisting=bound.before_hoisting or bound, hoistings=(*bound.hoistings, hoisting),
     )  # fmt: skip
-
-
-def _with_reads(func: Func, reads: dict[int, Expr]) -> Func:
-    """Return a Func with other nodes in place of some."""
-    new = Func(func.name)
-    new.location, new._dtypes, new.atomic = func.location, func.dtypes, func.atomic
-    for d in func.definitions:
-        done: dict[int, Expr] = {}
-        for node in postorder([*d.indices, *d.values], done):
-            parts = [done[id(c)] for c in children(node)]
-            if id(node) in reads:
-                done[id(node)] = reads[id(node)]
-            elif isinstance(node, Load) and node.source is func:
-                done[id(node)] = Load(new, tuple(parts), node.dtype, node.component)
-            else:
-                done[id(node)] = rebuild(node, parts)
-        indices, values = (tuple(done[id(e)] for e in part) for part in (d.indices, d.values))
-        new._definitions.append(Definition(indices, values, d.rvars, d.location))
-    return new

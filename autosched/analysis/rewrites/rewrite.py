@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from autosched.analysis.bound_pipeline import (
     BoundPipeline,
+    ComponentFission,
     Deinterleaving,
     HorizontalFusion,
     IntegerNarrowing,
@@ -22,6 +23,7 @@ from autosched.analysis.bound_pipeline import (
     ReductionUnrolling,
     RFactor,
     ScanBlocking,
+    StatementRewrite,
     WindowDoubling,
 )
 from autosched.analysis.pipeline_memo import pipeline_memo
@@ -94,6 +96,8 @@ Rewrite = (
     | ReductionUnrolling
     | IntegerNarrowing
     | RFactor
+    | StatementRewrite
+    | ComponentFission
     | HorizontalFusion
     | CacheRead
     | LaneLoop

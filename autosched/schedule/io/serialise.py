@@ -15,6 +15,7 @@ from typing import Any
 from autosched.analysis.bound_pipeline import (
     BoundFunc,
     BoundPipeline,
+    ComponentFission,
     Deinterleaving,
     HorizontalFusion,
     IntegerNarrowing,
@@ -22,9 +23,11 @@ from autosched.analysis.bound_pipeline import (
     ReductionUnrolling,
     RFactor,
     ScanBlocking,
+    StatementRewrite,
     WindowDoubling,
 )
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
+from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.deinterleaving import LARGEST_STRIDE, deinterleave_reads, deinterleaving_error
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
@@ -32,9 +35,11 @@ from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoi
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
+from autosched.analysis.rewrites.statement import rewrite_statements, statement_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.atomic_files import replacement_of
 from autosched.errors import InputError, ScheduleError
+from autosched.schedule.io.statement_json import read_fission, read_statement, write_fission, write_statement
 from autosched.schedule.io.strict_json import Node, indented, parse
 from autosched.schedule.types import (
     ComputeAt,
@@ -64,6 +69,11 @@ LARGEST_RESIDENT = 1 << 16
 
 _LEVELS = {level.key: level for level in (Level.BLOCK, Level.MAINLOOP, Level.WARP, Level.THREAD)}
 _KINDS = {kind.value: kind for kind in LoopKind}
+_REWRITES = (
+    "windows", "scans", "deinterleavings", "hoistings", "unrollings", "narrowings", "splits", "statements", "fissions",
+    "joins",
+)  # fmt: skip
+"""Keys of the rewrites, in the order of their application."""
 _REMAKE = "make a new one with autosched.schedule() or `autosched schedule`"
 
 
@@ -101,6 +111,8 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         **({"unrollings": [_write_unrolling(u) for u in schedule.unrollings]} if schedule.unrollings else {}),
         **({"narrowings": [list(n.funcs) for n in schedule.narrowings]} if schedule.narrowings else {}),
         **({"splits": [_write_rfactor(s) for s in schedule.rfactors]} if schedule.rfactors else {}),
+        **({"statements": [write_statement(s) for s in schedule.statements]} if schedule.statements else {}),
+        **({"fissions": [write_fission(f) for f in schedule.fissions]} if schedule.fissions else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
     }
@@ -256,8 +268,7 @@ class _Reader:
     def schedule(self, top: Node) -> Schedule:
         self._check_version(top)
         keys = ["format", "version", "pipeline", "name", "shapes", "params", "kernels"]
-        kinds = ("windows", "scans", "deinterleavings", "hoistings", "unrollings", "narrowings", "splits", "joins")
-        rewrites = [key for key in kinds if key in top.mapping()]
+        rewrites = [key for key in _REWRITES if key in top.mapping()]
         if NOTES in top.mapping():
             top.mapping()[NOTES].mapping()  # informative: the kernels are the schedule
             top = top.without(NOTES)
@@ -277,10 +288,13 @@ class _Reader:
         unrollings = tuple(self._unrolling(u) for u in nodes["unrollings"].items()) if "unrollings" in nodes else ()
         narrowings = tuple(self._narrowing(n) for n in nodes["narrowings"].items()) if "narrowings" in nodes else ()
         rfactors = tuple(self._rfactor(s) for s in nodes["splits"].items()) if "splits" in nodes else ()
+        statements = tuple(self._statement(s) for s in nodes["statements"].items()) if "statements" in nodes else ()
+        fissions = tuple(self._fission(f) for f in nodes["fissions"].items()) if "fissions" in nodes else ()
         fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
         found = tuple(self._kernel(k) for k in kernels.items())
         return Schedule(
-            pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings, unrollings, narrowings
+            pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings, unrollings, narrowings,
+            statements, fissions,
         )  # fmt: skip
 
     def _window(self, node: Node) -> WindowDoubling:
@@ -369,6 +383,24 @@ class _Reader:
             raise node.error(f"cannot be made: {problem}")
         self._continue_with(apply_rfactors(self.bound, (*self.bound.rfactors, rfactor)))
         return rfactor
+
+    def _statement(self, node: Node) -> StatementRewrite:
+        """Read one rewritten statement and apply it, which adds a name."""
+        chosen = read_statement(node, self.funcs)
+        problem = statement_error(self.bound, chosen)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(rewrite_statements(self.bound, (*self.bound.statements, chosen)))
+        return chosen
+
+    def _fission(self, node: Node) -> ComponentFission:
+        """Read one fission of components and apply it, which changes names."""
+        fission = read_fission(node, self.funcs)
+        problem = component_fission_error(self.bound, fission)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(split_components(self.bound, (*self.bound.fissions, fission)))
+        return fission
 
     def _fusion(self, node: Node) -> HorizontalFusion:
         """Read one horizontal fusion and apply it, which changes names."""

@@ -1,0 +1,58 @@
+"""Rewritten statements and fissions of components as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autosched.analysis.bound_pipeline import ComponentFission, ComputationFolding, ExpressionFission, StatementRewrite
+from autosched.schedule.io.strict_json import Node
+
+LARGEST_PARTS = 1 << 10
+
+EXPRESSION_FISSION, FOLDING = "expression fission", "computation folding"
+_KINDS = {kind: kind for kind in (EXPRESSION_FISSION, FOLDING)}
+
+
+def write_statement(s: StatementRewrite) -> dict[str, Any]:
+    """Return the JSON form of a rewritten statement."""
+    match s:
+        case ComputationFolding():
+            return {"kind": FOLDING, "func": s.func, "number": s.number}
+        case _:
+            component = {"component": s.component} if s.component else {}
+            return {"kind": EXPRESSION_FISSION, "func": s.func, "parts": s.parts, **component}
+
+
+def read_statement(node: Node, funcs: Mapping[str, str]) -> StatementRewrite:
+    """Return a rewritten statement, without a check of its legality.
+
+    Args:
+        node: Its JSON form.
+        funcs: Names of the pipeline's Funcs.
+
+    Raises:
+        ScheduleError: If a name or value is wrong.
+    """
+    entries = node.mapping()
+    if "kind" not in entries:
+        raise node.error(f"lacks its kind: give {' or '.join(map(repr, _KINDS))}")
+    if entries["kind"].choice(_KINDS, "kind of statement") == FOLDING:
+        _, func, number = node.fields("kind", "func", "number")
+        return ComputationFolding(func.choice(funcs, "Func of the pipeline"), number.integer(0, LARGEST_PARTS))
+    optional = [key for key in ("component",) if key in entries]
+    _, func, parts, *rest = node.fields("kind", "func", "parts", *optional)
+    component = rest[0].integer(0, LARGEST_PARTS) if rest else 0
+    return ExpressionFission(func.choice(funcs, "Func of the pipeline"), parts.integer(2, LARGEST_PARTS), component)
+
+
+def write_fission(f: ComponentFission) -> dict[str, Any]:
+    """Return the JSON form of a fission of components."""
+    return {"func": f.func, "groups": [list(group) for group in f.groups]}
+
+
+def read_fission(node: Node, funcs: Mapping[str, str]) -> ComponentFission:
+    """Return a fission of components, without a check of its legality; see `read_statement`."""
+    func, groups = node.fields("func", "groups")
+    parts = tuple(tuple(k.integer(0, LARGEST_PARTS) for k in group.items()) for group in groups.items())
+    return ComponentFission(func.choice(funcs, "Func of the pipeline"), parts)
