@@ -69,9 +69,16 @@ class SearchSettings:
             (`autosched.search.rewrites.reduction_unrolling`).
         narrowing: Whether integers are computed and stored in the narrowest types that hold them
             (`autosched.search.rewrites.integer_narrowing`, CPU only).
+        folding: Whether values that a Func repeats at shifted points may be in a Func of their own
+            (`autosched.search.rewrites.computation_folding`).
         horizontal_fusion: Whether outputs that share sources may be computed in one kernel
             (`autosched.search.rewrites.horizontal_fusion`, GPU only). Its gain depends on registers, which models
             predict poorly, so switch it on only where schedules are compiled or measured.
+        fission: Whether outputs may be computed in other groups of kernels, tuples by components, and very large
+            expressions in parts (`autosched.search.rewrites.output_fission`, GPU only). As with ``horizontal_fusion``,
+            registers decide.
+        kernel_roots: The Funcs that are computed at root, for searches of one fission; all others are computed inside
+            the kernels that read them where that is legal. None leaves both to the search.
         mainloops: Whether reductions may have a mainloop, which stages its operands in shared memory step by step
             (`autosched.search.refine.mainloop`, applied to the best schedules, GPU only).
         per_reduction_step: Whether a thread may compute a producer once per reduction step, for all points of its
@@ -125,7 +132,10 @@ class SearchSettings:
     hoisting: bool = True
     unrolling: bool = True
     narrowing: bool = True
+    folding: bool = True
     horizontal_fusion: bool = False
+    fission: bool = False
+    kernel_roots: tuple[str, ...] | None = None
     mainloops: bool = True
     per_reduction_step: bool = True
     sliding_windows: bool = True
@@ -185,6 +195,7 @@ PAPER = SearchSettings(
     hoisting=False,
     unrolling=False,
     narrowing=False,
+    folding=False,
     mainloops=False,
     sliding_windows=False,
     linear_threads=False,
@@ -196,6 +207,9 @@ PAPER = SearchSettings(
 
 COMPILED = SearchSettings(horizontal_fusion=True)
 """Settings of the modes, which compile or measure their schedules, so that spilled registers show."""
+
+MEASURED = replace(COMPILED, fission=True)
+"""Settings of autotuning, which measures its candidates."""
 
 GREEDY = replace(PAPER, beam_size=1, passes=1, dropout=0.01, freeze=False)
 """Greedy search with dropout, for the diverse schedules that tuning measures (section 8): one pass, one state."""

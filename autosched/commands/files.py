@@ -103,6 +103,20 @@ def check_writable(*paths: Path | None) -> None:
             raise InputError(f"cannot write {path}: {directory} cannot be written; choose another path")
 
 
+def check_directory(path: Path) -> None:
+    """Make a directory for several files, before any work.
+
+    Raises:
+        InputError: If the path is a file, or the directory cannot be made or written.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make directory {path}: {error.strerror or error}; choose another path") from error
+    if not os.access(path, os.W_OK):
+        raise InputError(f"cannot write to directory {path}: choose another path")
+
+
 def write_arrays(file: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """Write arrays as .npz, under their names."""
     # Not np.savez: its parameter `file` may be the name of an output.

@@ -11,7 +11,8 @@ import click
 from autosched.api import schedule as find_schedule
 from autosched.commands.bottlenecks import bottlenecks_data, diagnoses_of, print_bottlenecks
 from autosched.commands.explain import as_dict, print_explanation
-from autosched.commands.files import check_writable
+from autosched.commands.files import check_directory, check_writable
+from autosched.commands.fission import print_candidates, write_candidates
 from autosched.commands.options import (
     MOST,
     PATH,
@@ -85,6 +86,12 @@ TOP_K = 5
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
 @loop_options
+@click.option(
+    "--fission-candidates",
+    type=PATH,
+    metavar="DIR",
+    help="Where to write a schedule for each way to divide the outputs among kernels, beside the one found.",
+)
 @json_option
 def schedule(
     app: str,
@@ -110,6 +117,7 @@ def schedule(
     out: Path | None,
     times: int | None,
     fields: Pairs,
+    fission_candidates: Path | None,
     as_json: bool,
 ) -> None:
     """Schedule APP without running it; needs no GPU."""
@@ -135,6 +143,10 @@ def schedule(
         "guide": guide,
         "progress": _silent if as_json else None,
     }
+    if fission_candidates is not None:
+        if times is not None:
+            raise InputError("--fission-candidates divides one pipeline: leave --times out")
+        check_directory(fission_candidates)
     started = time.perf_counter()
     if times is not None:
         problem, loop = configure_loop(app, inputs, sizes, params, times, fields)
@@ -151,11 +163,17 @@ def schedule(
     scheduled = find_schedule(problem.pipeline, problem.shapes, target, problem.params, **options)
     taken = time.perf_counter() - started
     _write(scheduled, html, out)
+    candidates = None
+    if fission_candidates is not None:
+        candidates = write_candidates(
+            scheduled, fission_candidates, cost=cost, effort=effort, seed=seed, seconds=seconds
+        )
     kernels = launch_info(scheduled.program)
     if as_json:
         how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
-        bottlenecks = bottlenecks_data(diagnoses_of(scheduled, counted))
-        print_json(_as_dict(app, scheduled, kernels, taken, how, out) | {"bottlenecks": bottlenecks})
+        data = _as_dict(app, scheduled, kernels, taken, how, out)
+        data["bottlenecks"] = bottlenecks_data(diagnoses_of(scheduled, counted))
+        print_json(data if candidates is None else data | {"fission_candidates": candidates.to_data()})
         return
     click.echo(scheduled.text())
     count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
@@ -164,6 +182,8 @@ def schedule(
     if explained:
         print_explanation(scheduled)
         print_bottlenecks(diagnoses_of(scheduled, counted))
+    if candidates is not None:
+        print_candidates(candidates)
     for file in (out, html):
         if file is not None:
             click.echo(f"wrote {file}")

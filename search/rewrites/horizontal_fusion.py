@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
+from autosched.search.rewrites.computation_folding import folding_rewrites
 from autosched.search.rewrites.deinterleaving import deinterleaving_rewrites
 from autosched.search.rewrites.integer_narrowing import narrowed
 from autosched.search.rewrites.invariant_hoisting import hoisting_rewrites
+from autosched.search.rewrites.output_fission import fission_rewrites
 from autosched.search.rewrites.reduction_unrolling import unrolling_rewrites
 from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.rewrites.scan_blocking import scan_rewrites
@@ -50,7 +52,13 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
         rewrites += map(narrow, hoisting_rewrites(bound))
     if settings.unrolling:
         rewrites += map(narrow, unrolling_rewrites(bound))
-    fusions = _fusions(base) if settings.horizontal_fusion and target.kind == "cuda" else ()
+    if settings.folding:
+        rewrites += folding_rewrites(base)
+    if target.kind != "cuda":
+        return rewrites
+    if settings.fission:
+        rewrites += fission_rewrites(bound)
+    fusions = _fusions(base) if settings.horizontal_fusion else ()
     return [*rewrites, fuse_outputs(base, fusions)] if fusions else rewrites
 
 

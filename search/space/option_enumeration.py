@@ -170,7 +170,15 @@ class OptionEnumerator:
                 options += self._block_options(state, func, readers[0], unchanged)
             if "thread" in kinds and not has_atomic_update(func) and not has_lanes(func):
                 options += self._thread_options(state, func, readers[0], unchanged)
-        return options
+        return self._with_given_roots(func, options)
+
+    def _with_given_roots(self, func: BoundFunc, options: list[Option]) -> list[Option]:
+        """Return the options at root, or all others, where the settings name the Funcs at root."""
+        given = self.settings.kernel_roots
+        if given is None:
+            return options
+        kept = [o for o in options if (o.level is Level.ROOT) == (func.name in given)]
+        return kept or options
 
     def _has_one_kernel(self, state: State, func: BoundFunc, reader: int) -> bool:
         """Whether one kernel has all consumers of a Func, and its blocks need only parts of the Func."""

@@ -95,6 +95,11 @@ class SpillTable:
         """Return the registers of a thread of each kernel; None for kernels that have not been compiled."""
         return tuple(self._registers.get((schedule.rewrites, k)) for k in schedule.kernels)
 
+    def is_compiled(self, schedule: Schedule) -> bool:
+        """Return whether all kernels of a schedule have been compiled."""
+        keys = [(schedule.rewrites, k) for k in schedule.kernels]
+        return bool(keys) and all(key in self._cache for key in keys)
+
     def is_late(self) -> bool:
         """Return whether the deadline has passed."""
         return self._stopped or (self.deadline is not None and time.perf_counter() >= self.deadline)
@@ -134,22 +139,23 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
         return Filtered(tuple(ranked[:count]))
     spilled: dict[int, int] = {}
     refused: dict[int, str] = {}
-    unchecked_from = len(ranked)
+    unchecked: list[int] = []
     for k, r in enumerate(ranked):
-        if table.is_exhausted() and (spilled or refused or table.is_late()):
-            unchecked_from = k
-            break
+        over = table.is_exhausted() and bool(spilled or refused or table.is_late())
+        if over and not table.is_compiled(r.schedule):
+            unchecked.append(k)
+            continue
         if any(not s for s in spilled.values()) and table.is_known_to_spill(r.schedule):
             continue
         try:
             spilled[k] = sum(table.of(r.schedule))
         except CompileError as error:
             if reason := compiler_problem(target):
-                unchecked = f"registers are not checked, so the schedule may spill some: {reason}"
-                return Filtered(tuple(ranked[:count]), note=unchecked, unchecked=unchecked)
+                note = f"registers are not checked, so the schedule may spill some: {reason}"
+                return Filtered(tuple(ranked[:count]), note=note, unchecked=note)
             if table.is_late():
-                unchecked_from = k
-                break
+                unchecked.append(k)
+                continue
             refused[k] = str(error)
         if sum(not s for s in spilled.values()) == count:
             break
@@ -160,17 +166,17 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
         note = f"{ended} ended before registers were checked, so the schedule may spill some"
         return Filtered(tuple(ranked[:count]), note=note)
     note = ""
-    if not clean and not spilled and unchecked_from < len(ranked):
+    if not clean and not spilled and unchecked:
         note = (
             f"the compiler refused {len(refused)} schedules; {ended} left the others unchecked: this one may spill some"
         )
-        return Filtered(tuple(ranked[unchecked_from:][:count]), len(refused), refused=refused, note=note)
+        return Filtered(tuple(ranked[k] for k in unchecked[:count]), len(refused), refused=refused, note=note)
     if not clean and spilled:
         least = min(spilled.values())
         clean = [k for k, s in spilled.items() if s <= WITHIN * least][:count]
         note = f"all {len(spilled)} schedules spill registers, this one {spilled[clean[0]]} bytes a thread"
-        if unchecked_from < len(ranked):
-            note = f"{note}; {ended} left {len(ranked) - unchecked_from} others unchecked"
+        if unchecked:
+            note = f"{note}; {ended} left {len(unchecked)} others unchecked"
     if not clean:
         raise CompileError(f"the compiler refused all {len(refused)} schedules", log=next(iter(refused.values())))
     return Filtered(tuple(ranked[k] for k in clean), len(spilled) + len(refused), spilling, refused, note)

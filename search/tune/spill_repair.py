@@ -8,13 +8,14 @@ step (`autosched.search.tune.step_repair`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.analysis.bound_pipeline import PipelineRewrites
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.schema import INDEX
@@ -78,6 +79,7 @@ def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: in
     repair = SpillRepair(table)
     firsts = {r.schedule.rewrites: r for r in reversed(ranked)}
     result = list(ranked)
+    _compile_rewrites(ranked[0], firsts, table)
     for k, r in enumerate(ranked):
         if table.is_exhausted():
             break
@@ -90,6 +92,24 @@ def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: in
         if repaired is not None:
             result.append(repaired)
     return tuple(sorted(result, key=lambda r: (isnan(r.seconds), rounded_cost(r.seconds))))
+
+
+def _compile_rewrites(
+    best: RankedSchedule, firsts: Mapping[PipelineRewrites, RankedSchedule], table: SpillTable
+) -> None:
+    """Compile the best schedule of each rewrite if the best of all spills, before compilations go to its repair.
+
+    Other rewrites have other groups of outputs in their kernels, and may need no repair.
+    """
+    try:
+        if not sum(table.of(best.schedule)):
+            return
+        for first in sorted(firsts.values(), key=lambda r: rounded_cost(r.seconds)):
+            if table.is_exhausted():
+                return
+            table.of(first.schedule)
+    except CompileError:  # the loop over schedules handles it
+        return
 
 
 @dataclass

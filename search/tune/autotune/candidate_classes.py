@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, ExpressionFission
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.sketch.sketch import storage_order
 from autosched.schedule.io.serialise import from_json
@@ -18,6 +18,7 @@ PLAIN = "plain"
 CANDIDATE_CLASSES = (
     PLAIN, "horizontal fusion", "mainloop", "sliding window", "cache read", "packing", "materialised producer",
     "warp reduction", "rfactor", "window doubling", "scan by blocks", "deinterleaving", "invariant hoisting",
+    "computation folding", "fission",
 )  # fmt: skip
 """All classes, in the order of reports."""
 
@@ -36,6 +37,8 @@ def candidate_classes(bound: BoundPipeline, schedule: Schedule) -> tuple[str, ..
         "scan by blocks": bool(schedule.scans),
         "deinterleaving": bool(schedule.deinterleavings),
         "invariant hoisting": bool(schedule.hoistings),
+        "computation folding": any(isinstance(s, ComputationFolding) for s in schedule.statements),
+        "fission": bool(schedule.fissions) or any(isinstance(s, ExpressionFission) for s in schedule.statements),
     }
     rewritten = apply_rewrites(bound, schedule)
     for kernel in schedule.kernels:

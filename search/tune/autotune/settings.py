@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from autosched.errors import InputError
 from autosched.model.train.fine_tuning import TuningSettings
-from autosched.search.settings import COMPILED, SAMPLES, SearchSettings
+from autosched.search.settings import MEASURED, SAMPLES, SearchSettings
 from autosched.search.tune.arguments import LARGEST_SEED, check_whole
 
 
@@ -22,7 +22,8 @@ class TuneSettings:
         weights: File of initial weights; None for the bundled weights of measured times or, without any, new ones;
             ``random`` for new ones, which start from the analytical times.
         seed: Source of randomness.
-        search: Settings of a batch's beam search, rewrites and refinements; by default those of one-shot mode.
+        search: Settings of a batch's beam search, rewrites and refinements; by default those of one-shot mode,
+            with fissions.
         training: Settings of the training between batches.
     """
 
@@ -32,7 +33,7 @@ class TuneSettings:
     mutations: float = 0.25
     weights: str | None = None
     seed: int = 0
-    search: SearchSettings = field(default_factory=lambda: COMPILED)
+    search: SearchSettings = field(default_factory=lambda: MEASURED)
     training: TuningSettings = field(default_factory=TuningSettings)
 
     def __post_init__(self) -> None:
