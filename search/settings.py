@@ -77,6 +77,8 @@ class SearchSettings:
         fission: Whether outputs may be computed in other groups of kernels, tuples by components, and very large
             expressions in parts (`autosched.search.rewrites.output_fission`, GPU only). As with ``horizontal_fusion``,
             registers decide.
+        retiming: Whether sums over planes may be accumulated plane by plane
+            (`autosched.search.rewrites.retiming`, GPU only). Floating-point results then differ by rounding.
         kernel_roots: The Funcs that are computed at root, for searches of one fission; all others are computed inside
             the kernels that read them where that is legal. None leaves both to the search.
         mainloops: Whether reductions may have a mainloop, which stages its operands in shared memory step by step
@@ -135,6 +137,7 @@ class SearchSettings:
     folding: bool = True
     horizontal_fusion: bool = False
     fission: bool = False
+    retiming: bool = False
     kernel_roots: tuple[str, ...] | None = None
     mainloops: bool = True
     per_reduction_step: bool = True

@@ -357,7 +357,22 @@ class ComputationFolding:
     number: int = 0
 
 
-StatementRewrite = ExpressionFission | ComputationFolding
+@dataclass(frozen=True, slots=True, order=True)
+class Retiming:
+    """A sum over planes, accumulated plane by plane (`autosched.analysis.rewrites.retiming`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        dim: The dimension across the planes.
+        component: The component of the Func.
+    """
+
+    func: str
+    dim: str
+    component: int = 0
+
+
+StatementRewrite = ExpressionFission | ComputationFolding | Retiming
 """Rewrites of one definition into several, after which the outputs have the same names."""
 
 

@@ -23,6 +23,7 @@ from autosched.analysis.bound_pipeline import (
     InvariantHoisting,
     PipelineRewrites,
     ReductionUnrolling,
+    Retiming,
     RFactor,
     ScanBlocking,
     StatementRewrite,
@@ -412,7 +413,8 @@ class Schedule:
     @property
     def reassociates(self) -> bool:
         """Whether rewrites change the order in which floating-point sums are rounded."""
-        return bool(self.windows or self.scans or self.rfactors)
+        retimed = any(isinstance(s, Retiming) for s in self.statements)
+        return bool(self.windows or self.scans or self.rfactors) or retimed
 
     @property
     def materialised(self) -> frozenset[str]:
@@ -438,6 +440,8 @@ def statement_text(s: StatementRewrite) -> str:
     match s:
         case ComputationFolding():
             return f"computation folding in {s.func}"
+        case Retiming():
+            return f"retiming of {s.func} along {s.dim}"
         case _:
             return f"expression fission of {s.func} in {s.parts}"
 

@@ -2,9 +2,11 @@
 
     python scripts/bench_fission.py versions hypterm diffterm
     python scripts/bench_fission.py folding
+    python scripts/bench_fission.py retiming
 
 ``versions`` lists the fission candidates of each program; ``folding`` the operations of a point without and with
-folded values, and the best schedule of each pipeline. Times are predicted by the analytical model and simulated for an
+folded values, and the best schedule of each pipeline; ``retiming`` one sweep of a stencil that streams along z, plain
+and retimed (`benchmarks.retimed_sweeps`). Times are predicted by the analytical model and simulated for an
 H200; registers and spilled bytes of each kernel are NVRTC's. Schedules are those that spill nothing, if there are any.
 """
 
@@ -27,6 +29,7 @@ from autosched.search.tune.greedy_samples import GreedySampler, draw_samples
 from autosched.search.tune.spill_filter import SpillTable, without_spills
 from autosched.search.tune.spill_repair import with_repaired
 from autosched.target import get_target
+from benchmarks.retimed_sweeps import FORMS, print_sweep
 
 ARTEMIS = (
     "smoother7pt", "smoother27pt", "helmholtz", "denoise", "miniflux", "hypterm", "diffterm", "addsgd4", "addsgd6",
@@ -87,11 +90,18 @@ def print_folding(app: str, settings: SearchSettings) -> None:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("choice", choices=("versions", "folding"))
+    parser.add_argument("choice", choices=("versions", "folding", "retiming"))
     parser.add_argument("apps", nargs="*", help="programs (default: all of Artemis)")
     parser.add_argument("--beam", type=int, default=8)
     parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--sizes", default="512x512x512", help="extents of retimed sweeps")
     options = parser.parse_args()
+    if options.choice == "retiming":
+        extents = [int(n) for n in options.sizes.split("x")]
+        for points in (7, 27):
+            for form in FORMS:
+                print_sweep(points, extents, 16, form)
+        return
     settings = replace(COMPILED, beam_size=options.beam, passes=options.passes, refine_patience=1)
     show = print_versions if options.choice == "versions" else print_folding
     for app in options.apps or ARTEMIS:

@@ -14,6 +14,7 @@ from autosched.search.rewrites.integer_narrowing import narrowed
 from autosched.search.rewrites.invariant_hoisting import hoisting_rewrites
 from autosched.search.rewrites.output_fission import fission_rewrites
 from autosched.search.rewrites.reduction_unrolling import unrolling_rewrites
+from autosched.search.rewrites.retiming import retiming_rewrites
 from autosched.search.rewrites.rfactor import rfactor_rewrites
 from autosched.search.rewrites.scan_blocking import scan_rewrites
 from autosched.search.rewrites.warp_reductions import warp_reduction_rewrites
@@ -56,6 +57,8 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
         rewrites += folding_rewrites(base)
     if target.kind != "cuda":
         return rewrites
+    if settings.retiming:
+        rewrites += retiming_rewrites(bound)
     if settings.fission:
         rewrites += fission_rewrites(bound)
     fusions = _fusions(base) if settings.horizontal_fusion else ()

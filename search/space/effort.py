@@ -63,6 +63,7 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
         folding=False,
         horizontal_fusion=False,
         fission=False,
+        retiming=False,
         mainloops=False,
         sliding_windows=False,
         linear_threads=False,

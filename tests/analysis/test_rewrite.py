@@ -21,6 +21,7 @@ from autosched.analysis.bound_pipeline import (
     InvariantHoisting,
     LaneLoop,
     ReductionUnrolling,
+    Retiming,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -82,7 +83,15 @@ def bound_rows() -> BoundPipeline:
     shifted[y, x] = parity[y, x] << 20
     box = {"y": (0, ROWS), "x": (0, COLUMNS)}
     windows = near.over(y=(0, ROWS), x=(0, COLUMNS - 7))
-    outputs = [flux.over(y=(0, ROWS), x=(0, COLUMNS - 7)), windows, total.over(y=(0, ROWS)), strided.over(y=(0, ROWS), x=(0, 28))]
+    stencil = Func("stencil")
+    stencil[y, x] = image[y, x] + image[y + 1, x]
+    outputs = [
+        stencil.over(y=(0, ROWS - 1), x=(0, COLUMNS)),
+        flux.over(y=(0, ROWS), x=(0, COLUMNS - 7)),
+        windows,
+        total.over(y=(0, ROWS)),
+        strided.over(y=(0, ROWS), x=(0, 28)),
+    ]
     outputs += [f.over(**box) for f in (running, twice, half, prefix, weighted, shifted, pair)]
     return bind(Pipeline(outputs), {"image": (ROWS, COLUMNS)})
 
@@ -97,6 +106,7 @@ REWRITES: dict[str, Rewrite] = {
     "rfactor": RFactor("total", 1, (("r.x", 4),)),
     "computation folding": ComputationFolding("flux"),
     "expression fission": ExpressionFission("weighted", 2),
+    "retiming": Retiming("stencil", "y"),
     "component fission": ComponentFission("pair", ((0,), (1,))),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
     "cache read": CacheRead(frozenset({"image"})),

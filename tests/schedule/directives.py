@@ -28,6 +28,7 @@ from autosched.analysis.bound_pipeline import (
     IntegerNarrowing,
     InvariantHoisting,
     ReductionUnrolling,
+    Retiming,
     RFactor,
     ScanBlocking,
     WindowDoubling,
@@ -422,6 +423,18 @@ def expression_fission() -> Example:
     return Example(text(parts, *kernels), {"statements": written(parts, *kernels)["statements"]}, before)
 
 
+def retiming() -> Example:
+    a, f, z = Input("a", float32, 3), Func("f"), Var("z")
+    f[z, y, x] = (a[z, y, x] + a[z + 1, y, x] + a[z + 1, y, x + 1] + a[z + 2, y, x]) * 0.25
+    bound = bind(Pipeline(f.over(z=(0, 32), y=(0, 64), x=(0, 128))), {"a": (34, 64, 129)})
+    planes = "bz=4 by=8 bx=4 sz=8 tx=32 ty=8"
+    retimed = rewrite_statements(bound, [Retiming("f", "z")])
+    sums = member(stream("f", 4), "zyx", f_planes="sz=1 tx=32 ty=8")
+    found = kernel(retimed, [root("f", planes)], [sums])
+    before = text(bound, kernel(bound, [root("f", planes)]))
+    return Example(text(retimed, found), {"statements": written(retimed, found)["statements"]}, before)
+
+
 def component_fission() -> Example:
     image, f = Input("image", float32, 2), Func("f")
     f[y, x] = (image[y, x + 1] - image[y, x], image[y + 1, x] - image[y, x])
@@ -494,6 +507,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Warp reduction": warp_reduction,
     "Computation folding": computation_folding,
     "Expression fission": expression_fission,
+    "Retiming": retiming,
     "Component fission": component_fission,
     "Horizontal fusion": horizontal_fusion,
     "Scans": scan,

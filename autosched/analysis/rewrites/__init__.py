@@ -3,7 +3,8 @@
 Rewrites are data (`rewrite`), applied by `autosched.analysis.rewrites.rewrite.apply`. One module each builds them:
 windows by doubling (`window_doubling`), deinterleaved reads (`deinterleaving`), hoisted invariants
 (`invariant_hoisting`), unrolled reductions (`reduction_unrolling`), narrow integers (`integer_narrowing`), reduction
-factoring (`rfactor`), folded values (`computation_folding`), split expressions (`expression_fission`) and components
+factoring (`rfactor`), folded values (`computation_folding`), retimed sums
+(`retiming`), split expressions (`expression_fission`) and components
 (`component_fission`), fusion of independent outputs (`horizontal_fusion`), copies of operands (`cache_read`), loops
 over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`). The first seven use `rebuild`,
 which replaces reads and Funcs.
@@ -21,6 +22,7 @@ from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rew
     lane_loops,
     mainloop_step,
     reduction_unrolling,
+    retiming,
     rfactor,
     window_doubling,
 )

@@ -1,6 +1,6 @@
 """Rewrites of statements: one definition becomes several, under the same names of outputs.
 
-Each kind has a module: `computation_folding`, `expression_fission`.
+Each kind has a module: `computation_folding`, `expression_fission`, `retiming`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, StatementRewrite
+from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, Retiming, StatementRewrite
 from autosched.analysis.rewrites.computation_folding import folding_error
 from autosched.analysis.rewrites.expression_fission import expression_fission_error
+from autosched.analysis.rewrites.retiming import retiming_error
 from autosched.analysis.rewrites.rewrite import apply
 
 
@@ -34,5 +35,7 @@ def statement_error(bound: BoundPipeline, statement: StatementRewrite) -> str:
     match statement:
         case ComputationFolding():
             return folding_error(bound, statement)
+        case Retiming():
+            return retiming_error(bound, statement)
         case _:
             return expression_fission_error(bound, statement)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autosched.analysis.bound_pipeline import ComponentFission, ComputationFolding, ExpressionFission, StatementRewrite
+from autosched.analysis.bound_pipeline import (
+    ComponentFission,
+    ComputationFolding,
+    ExpressionFission,
+    Retiming,
+    StatementRewrite,
+)
 from autosched.schedule.io.strict_json import Node
 
 LARGEST_PARTS = 1 << 10
 
-EXPRESSION_FISSION, FOLDING = "expression fission", "computation folding"
-_KINDS = {kind: kind for kind in (EXPRESSION_FISSION, FOLDING)}
+EXPRESSION_FISSION, FOLDING, RETIMING = "expression fission", "computation folding", "retiming"
+_KINDS = {kind: kind for kind in (EXPRESSION_FISSION, FOLDING, RETIMING)}
 
 
 def write_statement(s: StatementRewrite) -> dict[str, Any]:
@@ -19,9 +25,14 @@ def write_statement(s: StatementRewrite) -> dict[str, Any]:
     match s:
         case ComputationFolding():
             return {"kind": FOLDING, "func": s.func, "number": s.number}
+        case Retiming():
+            return {"kind": RETIMING, "func": s.func, "dim": s.dim, **_component(s.component)}
         case _:
-            component = {"component": s.component} if s.component else {}
-            return {"kind": EXPRESSION_FISSION, "func": s.func, "parts": s.parts, **component}
+            return {"kind": EXPRESSION_FISSION, "func": s.func, "parts": s.parts, **_component(s.component)}
+
+
+def _component(component: int) -> dict[str, int]:
+    return {"component": component} if component else {}
 
 
 def read_statement(node: Node, funcs: Mapping[str, str]) -> StatementRewrite:
@@ -37,13 +48,17 @@ def read_statement(node: Node, funcs: Mapping[str, str]) -> StatementRewrite:
     entries = node.mapping()
     if "kind" not in entries:
         raise node.error(f"lacks its kind: give {' or '.join(map(repr, _KINDS))}")
-    if entries["kind"].choice(_KINDS, "kind of statement") == FOLDING:
+    kind = entries["kind"].choice(_KINDS, "kind of statement")
+    if kind == FOLDING:
         _, func, number = node.fields("kind", "func", "number")
         return ComputationFolding(func.choice(funcs, "Func of the pipeline"), number.integer(0, LARGEST_PARTS))
     optional = [key for key in ("component",) if key in entries]
-    _, func, parts, *rest = node.fields("kind", "func", "parts", *optional)
+    _, func, value, *rest = node.fields("kind", "func", "dim" if kind == RETIMING else "parts", *optional)
+    name = func.choice(funcs, "Func of the pipeline")
     component = rest[0].integer(0, LARGEST_PARTS) if rest else 0
-    return ExpressionFission(func.choice(funcs, "Func of the pipeline"), parts.integer(2, LARGEST_PARTS), component)
+    if kind == RETIMING:
+        return Retiming(name, value.text(), component)
+    return ExpressionFission(name, value.integer(2, LARGEST_PARTS), component)
 
 
 def write_fission(f: ComponentFission) -> dict[str, Any]:

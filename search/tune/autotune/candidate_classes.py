@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, ExpressionFission
+from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, ExpressionFission, Retiming
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.sketch.sketch import storage_order
 from autosched.schedule.io.serialise import from_json
@@ -18,7 +18,7 @@ PLAIN = "plain"
 CANDIDATE_CLASSES = (
     PLAIN, "horizontal fusion", "mainloop", "sliding window", "cache read", "packing", "materialised producer",
     "warp reduction", "rfactor", "window doubling", "scan by blocks", "deinterleaving", "invariant hoisting",
-    "computation folding", "fission",
+    "computation folding", "fission", "retiming",
 )  # fmt: skip
 """All classes, in the order of reports."""
 
@@ -38,6 +38,7 @@ def candidate_classes(bound: BoundPipeline, schedule: Schedule) -> tuple[str, ..
         "deinterleaving": bool(schedule.deinterleavings),
         "invariant hoisting": bool(schedule.hoistings),
         "computation folding": any(isinstance(s, ComputationFolding) for s in schedule.statements),
+        "retiming": any(isinstance(s, Retiming) for s in schedule.statements),
         "fission": bool(schedule.fissions) or any(isinstance(s, ExpressionFission) for s in schedule.statements),
     }
     rewritten = apply_rewrites(bound, schedule)
