@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -148,3 +149,24 @@ def test_effort_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     for option in (("--effort", "fast"), ()):
         run("run", "blur", *SIZES, "--target", "cpu", "--strategy", "one-shot", *option)
     assert efforts == ["fast", "default"]
+
+
+def test_fission_candidates_are_files_that_run(tmp_path: Path) -> None:
+    small = ("--size", "D=6", "--size", "H=8", "--size", "W=20")
+    arguments = ("schedule", "miniflux", *small, "--effort", "fast", "--fission-candidates", tmp_path / "fission")
+    found = run_json(*arguments)["fission_candidates"]
+    names = [c["name"] for c in found["found"]]
+    assert names == ["maxfuse", "trivial-fission", "group-fission"] and found["refused"] == []
+    assert [c["kernels"] for c in found["found"]] == [1, 5, 2]
+    arrays = []
+    for candidate in found["found"]:
+        out = tmp_path / f"{candidate['name']}.npz"
+        run("run", "miniflux", *small, "--target", "cpu", "--schedule", candidate["file"], "--output", out)
+        arrays.append(dict(np.load(out)))
+    for other in arrays[1:]:
+        for name, values in arrays[0].items():
+            np.testing.assert_array_equal(other[name], values)
+    assert "group-fission" in run(*arguments).stdout
+    (tmp_path / "file").touch()
+    refused = run(*arguments[:-1], tmp_path / "file", code=2)
+    assert "cannot make directory" in refused.output and "choose another path" in refused.output

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from autosched.analysis.bind import bind
+from autosched.analysis.bound_pipeline import HorizontalFusion
 from autosched.apps import get_app
 from autosched.errors import CompileError
 from autosched.featurize.schema import INDEX
@@ -109,3 +111,21 @@ def test_refused_schedules_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_repair_for_cpus() -> None:
     best = searched()
     assert with_repaired([best], SpillTable(BOUND, get_target("cpu"))) == (best,)
+
+
+def test_the_best_of_each_rewrite_is_compiled_before_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilations are limited, and another rewrite may need no repair."""
+    pretend(monkeypatch, 1, 1)  # all spill
+    best = searched()
+    other = replace(best, schedule=replace(best.schedule, fusions=(HorizontalFusion(("a", "b")),)), seconds=9.0)
+    compiled: list[Schedule] = []
+    of = SpillTable.of
+
+    def recorded(table: SpillTable, schedule: Schedule) -> tuple[int, ...]:
+        compiled.append(schedule)
+        return of(table, schedule)
+
+    monkeypatch.setattr(SpillTable, "of", recorded)
+    monkeypatch.setattr(SpillTable, "is_exhausted", lambda _: len(compiled) >= 3)
+    with_repaired([best, replace(best, seconds=2.0), other], TABLE)
+    assert compiled[:3] == [best.schedule, best.schedule, other.schedule]
