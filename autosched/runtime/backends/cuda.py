@@ -160,7 +160,10 @@ class CudaExecutable(CudaCalls):
     @property
     def resources(self) -> tuple[KernelInfo, ...]:
         """The kernels with the registers and local memory that ptxas gave them."""
-        return tuple(kernel_info(k, self.cubins[k.name]) for k in self._kernels)
+        return tuple(
+            replace(kernel_info(shared, self.cubins[shared.name]), name=kernel.name)
+            for kernel, shared in zip(self._program.kernels, self._kernels, strict=True)
+        )
 
     @property
     def launches(self) -> CompiledLaunches:

@@ -10,7 +10,7 @@ class KernelInfo:
     """A kernel's launch configuration and compiled resources.
 
     Attributes:
-        name: Name in the generated code.
+        name: Its name. Kernels that are equal up to names share the code of the first of them.
         grid: Blocks in x, y, z.
         block: Threads per block in x, y, z.
         shared_bytes: Shared memory per block.
