@@ -58,19 +58,19 @@ class Diagnosis:
 
     def to_data(self) -> dict[str, Any]:
         """Return data for `json`."""
-        b = self.bottleneck
+        found = self.bottleneck
         return {
             "kernel": self.profile.name,
             "source": self.profile.source,
-            "class": b.kind.value,
-            "level": None if b.level is None else b.level.value,
-            "undecided": bool(b.undecided),
+            "class": found.kind.value,
+            "level": None if found.level is None else found.level.value,
+            "undecided": bool(found.undecided),
             "confined_ratio": self.confined_ratio,
-            "memory_share": float(b.memory_share),
-            "compute_share": float(b.compute_share),
+            "memory_share": float(found.memory_share),
+            "compute_share": float(found.compute_share),
             "flops": float(self.profile.flops),
             "intensity": {name: float(intensity) for name, intensity, _ in self.intensities},
-            "balance": {name: float(balance) if math.isfinite(balance) else None for name, _, balance in self.intensities},
+            "balance": {name: float(b) if math.isfinite(b) else None for name, _, b in self.intensities},
             "moves": [rule.move.value for rule in self.rules],
             "hints": list(self.hints),
         }
