@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 import autosched
 from autosched.cli import main
 from autosched.commands import problem
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.scheduled_pipeline import ScheduledPipeline
 
 SIZES = ("--size", "H=64", "--size", "W=96")
@@ -170,3 +171,14 @@ def test_fission_candidates_are_files_that_run(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run(*arguments[:-1], tmp_path / "file", code=2)
     assert "cannot make directory" in refused.output and "choose another path" in refused.output
+
+
+@pytest.mark.skipif(not have_nvrtc(), reason="the simulated device compiles")
+def test_plans_write_fission_candidates(tmp_path: Path) -> None:
+    small = ("--size", "D=6", "--size", "H=8", "--size", "W=20")
+    plan = ("tune", "miniflux", *small, "--simulated", "--plan", "artemis", "--levels", "prefetch", "--seconds", 60)
+    found = run_json(*plan, "--fission-candidates", tmp_path)["fission_candidates"]["found"]
+    assert {Path(c["file"]).name for c in found} == {"maxfuse.json", "trivial-fission.json", "group-fission.json"}
+    assert all(Path(c["file"]).parent == tmp_path and Path(c["file"]).is_file() for c in found)
+    refused = run("tune", "miniflux", *small, "--fission-candidates", tmp_path, code=2)
+    assert "add --plan artemis" in refused.output

@@ -149,6 +149,13 @@ guide_option = click.option(
     help="File of choices that the schedule must meet, YAML or JSON: streaming, tiles, memory, fusion, occupancy.",
 )
 
+fission_option = click.option(
+    "--fission-candidates",
+    type=PATH,
+    metavar="DIR",
+    help="Where to write a schedule for each way to divide the outputs among kernels, beside the one found.",
+)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to stdout.")
 
 

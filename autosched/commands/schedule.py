@@ -18,6 +18,7 @@ from autosched.commands.options import (
     PATH,
     Pairs,
     effort_option,
+    fission_option,
     guide_option,
     json_option,
     problem_options,
@@ -86,12 +87,7 @@ TOP_K = 5
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, for `autosched run`.")
 @loop_options
-@click.option(
-    "--fission-candidates",
-    type=PATH,
-    metavar="DIR",
-    help="Where to write a schedule for each way to divide the outputs among kernels, beside the one found.",
-)
+@fission_option
 @json_option
 def schedule(
     app: str,

@@ -13,9 +13,19 @@ import click
 
 from autosched.api import autotune
 from autosched.commands.exit_handling import INTERRUPTED
-from autosched.commands.files import check_writable
-from autosched.commands.options import MOST, PATH, SECONDS, Pairs, guide_option, json_option, problem_options
-from autosched.commands.problem import configure
+from autosched.commands.files import check_directory, check_writable
+from autosched.commands.fission import print_candidates, write_candidates
+from autosched.commands.options import (
+    MOST,
+    PATH,
+    SECONDS,
+    Pairs,
+    fission_option,
+    guide_option,
+    json_option,
+    problem_options,
+)
+from autosched.commands.problem import CommandProblem, configure
 from autosched.commands.progress import tuning
 from autosched.commands.show import format_time, print_json, print_table
 from autosched.commands.time_loop import check_mode, configure_loop, loop_options, print_loop
@@ -31,6 +41,8 @@ if TYPE_CHECKING:
     from autosched.search.tune.autotune.report import Tuned
 
 ITERATIONS = 20
+LEAST_SECONDS = 5.0
+"""Time of the searches for fission candidates where the budget of a plan is spent."""
 
 
 @click.command(short_help="Measure schedules and train the cost model on them.")
@@ -64,6 +76,7 @@ ITERATIONS = 20
 @click.option("--out", type=PATH, metavar="FILE.json", help="Where to keep the schedule, too.")
 @click.option("--html", type=PATH, metavar="FILE.html", help="Where to write a report.")
 @loop_options
+@fission_option
 @json_option
 def tune(
     app: str,
@@ -86,6 +99,7 @@ def tune(
     html: Path | None,
     times: int | None,
     fields: Pairs,
+    fission_candidates: Path | None,
     as_json: bool,
 ) -> None:
     """Tune APP's schedule: every batch is searched for, compiled, compared, timed, and learned from.
@@ -101,21 +115,18 @@ def tune(
     check_mode(times, fields)
     if plan is None and levels is not None:
         raise InputError("--levels are those of a plan: add --plan artemis")
+    if plan is None and fission_candidates is not None:
+        raise InputError("--fission-candidates are written by a plan, or by `autosched schedule`: add --plan artemis")
     if plan is not None:
         if times is not None:
             raise InputError("--plan tunes one schedule, and --times gives several: leave one of them out")
         problem, _ = configure(app, inputs, sizes, params)
         if database is not None or resume or weights is not None:
             raise InputError("--plan trains no weights and stores no batches: leave out --db, --resume and --weights")
-        chosen = plan_levels(plan, levels)
-        planned, result = run_plan(
-            problem, target, plan, chosen, guide=guide, seconds=seconds, simulated=simulated, seed=seed, quiet=as_json
+        _tune_by_plan(
+            app, problem, target, plan, plan_levels(plan, levels), guide=guide, seconds=seconds, simulated=simulated,
+            seed=seed, out=out, html=html, fission=fission_candidates, as_json=as_json,
         )  # fmt: skip
-        if as_json:
-            print_json(plan_data(app, planned, result))
-        else:
-            print_plan(planned, result)
-        _write(planned, out, html, quiet=as_json)
         return
     options: dict[str, Any] = {
         "iterations": iterations, "samples": samples, "seconds": seconds, "database": database, "resume": resume,
@@ -151,6 +162,43 @@ def tune(
         _print(scheduled, scheduled.tuned, elapsed)
     _write(scheduled, out, html, quiet=as_json)
     _exit_if_wrong([scheduled.tuned])
+
+
+def _tune_by_plan(
+    app: str,
+    problem: CommandProblem,
+    target: str,
+    plan: str,
+    levels: tuple[PlanLevel, ...],
+    *,
+    guide: Path | None,
+    seconds: float | None,
+    simulated: bool,
+    seed: int,
+    out: Path | None,
+    html: Path | None,
+    fission: Path | None,
+    as_json: bool,
+) -> None:
+    """Tune by a plan, print and write what it found, and write fission candidates into a directory."""
+    if fission is not None:
+        check_directory(fission)
+    started = time.monotonic()
+    planned, result = run_plan(
+        problem, target, plan, levels, guide=guide, seconds=seconds, simulated=simulated, seed=seed, quiet=as_json
+    )  # fmt: skip
+    candidates = None
+    if fission is not None:
+        left = None if seconds is None else max(seconds - (time.monotonic() - started), LEAST_SECONDS)
+        candidates = write_candidates(planned, fission, cost=None, effort="default", seed=seed, seconds=left)
+    if as_json:
+        data = plan_data(app, planned, result)
+        print_json(data if candidates is None else data | {"fission_candidates": candidates.to_data()})
+    else:
+        print_plan(planned, result)
+        if candidates is not None:
+            print_candidates(candidates)
+    _write(planned, out, html, quiet=as_json)
 
 
 def _exit_if_wrong(runs: Sequence[Tuned | None]) -> None:

@@ -126,8 +126,8 @@ RULES: tuple[Rule, ...] = (
         lambda o: o.is_short_of_registers,
         Move.FISSION,
         {
-            "cuda": "compute the outputs in several kernels (fission), with fewer points in a thread: registers are "
-            "spilled or leave few warps resident",
+            "cuda": "compute the outputs in several kernels (fission, --fission-candidates writes schedules), with "
+            "fewer points in a thread: registers are spilled or leave few warps resident",
             "cpu": "",
         },
         frozenset({Optimisation.UNROLLING}),
