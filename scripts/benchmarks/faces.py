@@ -1,19 +1,21 @@
 """Instructions of blocks at the faces of a grid over those of interior blocks; needs no GPU.
 
-    python scripts/bench_faces.py [--sizes 512x512x512] [--steps 16,128] [--inputs window,global]
+    python scripts/bench_faces.py [--sizes 512x512x512] [--steps 16,128] [--inputs window,global] [--found]
 
 Two fused sweeps of smoother7pt with sliding windows along z, 16 x 64 points a step. The input is read from ``global``
 memory or through a ``window`` of its own, which may be ``double`` buffered or filled by ``async`` copies. NVRTC
 compiles the kernels for the H200, and some blocks are executed as machine code (`sass.machine`).
 ``interior`` is instructions of threads per point of the middle block; the other columns are ratios to it, of the first
-and last block of each loop over blocks and of the first corner. ``us`` is simulated.
+and last block of each loop over blocks and of the first corner. ``us`` is simulated. With ``--found`` the schedule is
+that of the default search.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -45,6 +47,8 @@ from autosched.schedule.types import (
     StageId,
     StageTiling,
 )
+from autosched.search.tune.one_shot import find_schedule
+from autosched.search.tune.request import Request
 from autosched.target import get_target
 
 HOST = StageId("output")
@@ -131,26 +135,42 @@ def measured(program: Program) -> tuple[dict[str, int], int, int]:
     return issued, resources.registers, resources.spill_bytes
 
 
+def found_sweeps(extents: tuple[int, ...]) -> tuple[BoundPipeline, Schedule]:
+    """Return two sweeps with the schedule of the default search."""
+    pipeline, params = get_app("smoother7pt").configure({"T": 2})
+    bound = bind(pipeline, {"in": extents}, params)
+    return bound, find_schedule(bound, get_target("h200"), Request(reuse=False), params).schedule
+
+
+def row(steps: str, source: str, bound: BoundPipeline, schedule: Schedule, columns: Sequence[str]) -> list[str]:
+    """Return the figures of a schedule of one kernel."""
+    program = lower(bound, schedule)
+    issued, registers, spilled = measured(program)
+    simulated: Any = simulate(bound, schedule, get_target("h200"), program=program)
+    loops = schedule.kernels[0].roots[0].tiling.loops
+    points = math.prod(p.extent for p in loops if p.kind in (LoopKind.THREAD, LoopKind.SERIAL))
+    inside = issued["interior"]
+    ratios = [f"{issued[c] / inside:.2f}" if c in issued else "-" for c in columns]
+    time = f"{simulated.seconds / simulated.noise * 1e6:.0f}"
+    return [steps, source, f"{inside / points:.1f}", *ratios, str(registers), str(spilled), time]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="512x512x512")
     parser.add_argument("--inputs", default="window,global", help=f"some of {', '.join(INPUTS)}")
     parser.add_argument("--steps", default="16,128")
+    parser.add_argument("--found", action="store_true", help="take the default search's schedule")
     options = parser.parse_args()
     extents = tuple(int(n) for n in options.sizes.split("x"))
     columns = ("z <", "z >", "y <", "y >", "x <", "x >", "corner")
     table = Table("steps", "input", "interior", *columns, "registers", "spilled", "us")
-    for steps in (int(n) for n in options.steps.split(",")):
-        for source in options.inputs.split(","):
-            bound, schedule = fused_sweeps(extents, steps, source)
-            program = lower(bound, schedule)
-            issued, registers, spilled = measured(program)
-            simulated: Any = simulate(bound, schedule, get_target("h200"), program=program)
-            points, inside = steps * math.prod(math.prod(s) for s in STEP.values()), issued["interior"]
-            ratios = [f"{issued[c] / inside:.2f}" if c in issued else "-" for c in columns]
-            row = [str(steps), source, f"{inside / points:.1f}", *ratios]
-            table.add_row(*row, str(registers), str(spilled), f"{simulated.seconds / simulated.noise * 1e6:.0f}")
+    if options.found:
+        table.add_row(*row("", "found", *found_sweeps(extents), columns))
+    else:
+        for steps, source in itertools.product(options.steps.split(","), options.inputs.split(",")):
+            table.add_row(*row(steps, source, *fused_sweeps(extents, int(steps), source), columns))
     Console(width=140).print(table)
 
 
