@@ -131,10 +131,12 @@ class _Planner:
 
     def _last_fields(self, number: int, fields: list[str]) -> list[str]:
         """Return the fields that have a value of some fields after the last launch."""
-        for x in self._sequence[number + 1 :]:
+        # by index: a slice of the rest for each launch is quadratic in the number of steps
+        for later in range(number + 1, len(self._sequence)):
             if not fields:
                 break
-            fields = [field for field, source in self._versions[x].next.items() if source in fields]
+            following = self._versions[self._sequence[later]].next
+            fields = [field for field, source in following.items() if source in fields]
         return fields
 
     def _new(self, spec: ArraySpec) -> ArrayPlace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -77,3 +78,24 @@ def test_no_steps_are_copies() -> None:
     launches = planned(leapfrog(), ())
     assert not launches.launches
     assert [target.name for _, target in launches.copies] == ["after", "before_next"]
+
+
+class _CountedReads(tuple[int, ...]):
+    """A sequence that counts the items that it returns, those of slices included."""
+
+    reads = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        value = super().__getitem__(key)
+        _CountedReads.reads += len(value) if isinstance(key, slice) else 1
+        return value
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_work_is_linear_in_the_number_of_steps(name: str) -> None:
+    reads = []
+    for steps in (100, 200):
+        _CountedReads.reads = 0
+        planned(STEPS[name](), _CountedReads((1,) * steps))
+        reads.append(_CountedReads.reads)
+    assert reads[1] <= 2.1 * reads[0]
