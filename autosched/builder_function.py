@@ -19,7 +19,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.array_signature import ArraySignature, common_device, signature_of
 from autosched.runtime.call.frameworks import ArrayDevice, device_of
 
-_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Built = TypeVar("Built")
@@ -92,7 +92,7 @@ class BuilderFunction(Generic[Built]):
         for name, value in bound.arguments.items():
             if self.signature.parameters[name].kind is inspect.Parameter.KEYWORD_ONLY:
                 structure[name] = value
-            elif isinstance(value, _NUMBERS):
+            elif isinstance(value, NUMBERS):
                 scalars[name] = value  # type: ignore[assignment]  # NumPy's numbers too
             else:
                 arrays[name], forms[name] = value, self._form(name, value)

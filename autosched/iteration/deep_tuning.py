@@ -16,6 +16,7 @@ from autosched.iteration.field_update import FieldUpdate
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.scheduled_version import ScheduledVersion
 from autosched.iteration.step_unrolling import UnrolledSteps
+from autosched.iteration.time_loop_signature import SEQUENCES
 from autosched.iteration.version_timing import interleaved_times
 from autosched.lang.expr import Scalar
 from autosched.scheduled_pipeline import ScheduledPipeline
@@ -161,7 +162,11 @@ def _params_of(update: FieldUpdate, unrolled: UnrolledSteps, params: Mapping[str
     values = {name: value for name, value in (params or {}).items() if name not in update.by_step}
     for name, param, number in unrolled.by_step:
         given = update.by_step[param]
-        if given is not None:
-            values[name] = given(number) if callable(given) else given[min(number, len(given) - 1)]
+        if callable(given):
+            values[name] = given(number)
+        elif not isinstance(given, SEQUENCES):
+            values |= {} if given is None else {name: given}
+        elif len(given):
+            values[name] = given[min(number, len(given) - 1)]
     used = {p.name for p in unrolled.pipeline.params}
     return {name: value for name, value in values.items() if name in used}

@@ -21,8 +21,8 @@ MOST_TIMES = 1_000_000
 MOST_FUSED_STEPS = 8
 """Most steps of a version; the search usually stops at three or four (Artemis, section VI-A)."""
 
-StepValues = Callable[[int], Scalar] | Sequence[Scalar]
-"""Values of a parameter by the step's number: a function, or one value for each step of a call."""
+StepValues = Callable[[int], Scalar] | Sequence[Scalar] | Scalar
+"""Values of a parameter by the step's number: a function, one value for each step of a call, or one for all."""
 
 
 class FieldUpdate:

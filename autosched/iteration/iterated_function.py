@@ -6,11 +6,12 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
-from autosched.builder_function import BuilderFunction, ClassifiedArguments, Given, pipeline_of_returned
+from autosched.builder_function import NUMBERS, BuilderFunction, ClassifiedArguments, Given, pipeline_of_returned
 from autosched.errors import DSLError, InputError
 from autosched.iteration.field_update import TIMES, StepValues, check_times
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.time_loop import TimeLoop
+from autosched.iteration.time_loop_signature import SEQUENCES
 from autosched.kernel_cache import CacheInfo, CompileOptions, Invocation, KernelCache, check_options
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
@@ -52,11 +53,15 @@ class IteratedFunction:
         self._times = check_times(times)
         self._by_step = dict(by_step)
         self._builder = BuilderFunction(function, _KIND, self._finish)
-        for name in (TIMES, *self._by_step):
-            if (name in self._builder.signature.parameters) == (name == TIMES):
-                fix = "rename it, as the number of steps has this name" if name == TIMES else "add it, or leave it out"
-                missing = "a" if name == TIMES else "no"
-                raise InputError(f"{_KIND} {self._builder.name!r} has {missing} parameter {name!r}: {fix}")
+        parameters = self._builder.signature.parameters
+        if TIMES in parameters:
+            raise InputError(
+                f"{_KIND} {self._builder.name!r} has a parameter {TIMES!r}: rename it, as the number of steps has this "
+                "name"
+            )
+        for name in self._by_step:
+            if name not in parameters:
+                raise InputError(f"{_KIND} {self._builder.name!r} has no parameter {name!r}: add it, or leave it out")
         self._loops: dict[Pipeline, TimeLoop] = {}
         self.cache: KernelCache[ScheduledTimeLoop] = KernelCache(options, self._schedule)
 
@@ -136,7 +141,17 @@ class IteratedFunction:
         values = self._by_step[name]
         if values is None:
             return 0.0
-        return values(0) if callable(values) else values[0]
+        first: object = values
+        if callable(values):
+            first = values(0)
+        elif isinstance(values, SEQUENCES):
+            first = values[0] if len(values) else "nothing"
+        if not isinstance(first, NUMBERS):
+            raise InputError(
+                f"parameter {name!r} of {self._builder.name!r} is {first!r} in the first step: give a function of the "
+                "step's number that returns a number, or a number for each step"
+            )
+        return first
 
     def _build(self, given: ClassifiedArguments) -> TimeLoop:
         loop = self._builder.build(given)

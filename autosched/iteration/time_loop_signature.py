@@ -11,11 +11,11 @@ import numpy as np
 from autosched.errors import InputError
 from autosched.iteration.field_update import TIMES, FieldUpdate, StepValues, check_times
 from autosched.lang.dtypes import DType, int64
-from autosched.lang.expr import Scalar
 from autosched.runtime.call.buffers import as_scalar
 from autosched.runtime.call.signature import ArraySpec, CallSignature, KernelCall
 
-_SEQUENCES = (tuple, list, np.ndarray)
+SEQUENCES = (tuple, list, np.ndarray)
+"""Types of values by step; anything else that is no function is one number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class TimeLoopSignature(CallSignature):
                 values[step_scalar(name, number)] = as_scalar(value, name, dtype)
         return replace(call, scalars={**call.scalars, **values})
 
-    def values_of(self, name: str, given: StepValues | Scalar | None, times: int) -> list[Any]:
+    def values_of(self, name: str, given: StepValues | None, times: int) -> list[Any]:
         """Return the values of a parameter, one for each step.
 
         Args:
@@ -103,7 +103,7 @@ class TimeLoopSignature(CallSignature):
             )
         if callable(given):
             return [given(number) for number in range(times)]
-        if not isinstance(given, _SEQUENCES):
+        if not isinstance(given, SEQUENCES):
             return [given] * times
         if len(given) < times:
             raise InputError(

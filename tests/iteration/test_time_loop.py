@@ -219,6 +219,7 @@ def _one(name: str = "after", dtype: Any = float64, ndim: int = 1, by: int = 1, 
         (lambda: autosched.iterate(_one(), strategy="roots"), InputError, "scheduled by its method schedule"),  # type: ignore[call-overload]
         (lambda: autosched.iterate(step, fields={}), InputError, "those of a step function are its first arrays"),  # type: ignore[call-overload]
         (lambda: autosched.iterate(step, by_step={"dt": None}), InputError, "has no parameter 'dt': add it"),
+        (lambda: autosched.iterate(step, by_step={"times": [1]}), InputError, "has no parameter 'times': add it"),
         (lambda: autosched.iterate(step, steps=3), InputError, "there is no option 'steps'"),
         (lambda: autosched.iterate(lambda *u: u), InputError, "step function '<lambda>' takes [*]u"),
         (lambda: autosched.iterate(lambda times: times), InputError, "has a parameter 'times': rename it"),
@@ -235,6 +236,33 @@ def _one(name: str = "after", dtype: Any = float64, ndim: int = 1, by: int = 1, 
 def test_refused(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("values", [[], "abc", {0: 1.0}, lambda n: None, np.zeros((3, 1))])
+def test_values_by_step_are_numbers(values: Any) -> None:
+    scaled = autosched.iterate(_scaled, times=3, strategy="roots", backend="interpreter", by_step={"gain": values})
+    with pytest.raises(InputError, match=r"parameter 'gain' of '_scaled' is .* in the first step: give a function of"):
+        scaled(np.ones(4))
+
+
+def test_one_value_for_all_steps() -> None:
+    scaled = autosched.iterate(_scaled, times=3, strategy="roots", backend="interpreter", by_step={"gain": 2.0})
+    assert_equal_bits(scaled(np.ones(4)), {"after": np.full(4, 8.0)})
+
+
+def test_a_time_loop_without_values_by_step_is_scheduled() -> None:
+    given = arrays(leapfrog())
+    shapes = {name: array.shape for name, array in given.items()}
+    update = leapfrog()
+    update.by_step["dt"] = []  # as where every call gives values
+    kernel = update.schedule(shapes, "cpu", measure_finalists=False, effort="fast").compile("interpreter")
+    assert_equal_bits(kernel(given, times=2, dt=[0.1, 0.05]), repeated(leapfrog(), given, 2))
+
+
+def _scaled(u: Any, gain: Any) -> Func:
+    x, after = Var("x"), Func("after")
+    after[x] = u[x] * gain
+    return after
 
 
 def test_a_parameter_in_an_index_has_one_value() -> None:
