@@ -54,7 +54,8 @@ def as_expr(value: Any) -> Expr:
         return Const(value, int32, weak=True)
     if isinstance(value, float):
         return Const(value, float32, weak=True)
-    if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
+    # an Input without dimensions has both attributes, too, and needs an index
+    if hasattr(value, "dtype") and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return Const(value.item(), as_dtype(value.dtype))
     raise DSLError(
         f"{type(value).__name__} cannot be an operand of an expression",
