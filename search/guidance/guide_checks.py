@@ -69,8 +69,8 @@ def _unknown(name: str, known: Iterable[str], where: str, what: str) -> Iterator
     names = list(known)
     if name not in names:
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        yield f"{where} names {name!r}, which is no {what}: {hint}There is {', '.join(names)}"
+        hint = f"did you mean {close[0]!r}? There" if close else "there"
+        yield f"{where} names {name!r}, which is no {what}: {hint} is {', '.join(names)}"
 
 
 def _gpu_choices(bound: BoundPipeline, guide: Guide) -> Iterator[str]:

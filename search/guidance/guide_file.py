@@ -76,8 +76,9 @@ def guide_from_yaml(text: str, source: str = "the guide") -> Guide:
     """
     yaml = _yaml()
     try:
+        _refuse_repeated_keys(yaml.compose(text, yaml.SafeLoader), source)
         value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:  # recursive aliases
         raise InputError(f"{source} is no YAML: {' '.join(str(error).split())}; {REMEDY}") from error
     return read_as(Node({} if value is None else value, "", source, InputError, REMEDY), Guide)
 
@@ -90,6 +91,23 @@ def guide_to_yaml(guide: Guide) -> str:
     """
     text: str = _yaml().safe_dump(guide.to_data(), sort_keys=False, default_flow_style=None)
     return text
+
+
+def _refuse_repeated_keys(node: Any, source: str) -> None:
+    """Raise InputError where a mapping gives a key twice; `yaml.safe_load` would take the last value."""
+    if not isinstance(node.value if node is not None else None, list):
+        return
+    keys: set[str] = set()
+    for entry in node.value:
+        if not isinstance(entry, tuple):
+            _refuse_repeated_keys(entry, source)
+            continue
+        key, value = entry
+        if str(key.value) in keys:
+            where = f"line {key.start_mark.line + 1}"
+            raise InputError(f"{source}, {where}, gives {str(key.value)!r} twice: keep one of them; {REMEDY}")
+        keys.add(str(key.value))
+        _refuse_repeated_keys(value, source)
 
 
 def _yaml() -> Any:

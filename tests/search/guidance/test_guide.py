@@ -88,6 +88,9 @@ def test_values_out_of_range_are_refused(make: Any, message: str) -> None:
         ("every: {registers: 300}", "every cannot be used: registers is 300"),
         ("[", "is no YAML"),
         ("- 1", "give an object"),
+        ("&a [*a]", "is no YAML: maximum recursion depth exceeded"),
+        ("every: {threads: {x: 32, x: 16}}", "line 1, gives 'x' twice: keep one of them"),
+        ("memory: {a: shared}\nfuse: [[a, b]]\nmemory: {}", "line 3, gives 'memory' twice"),
     ],
 )
 def test_files_that_are_no_guides(text: str, message: str, tmp_path: Path) -> None:
