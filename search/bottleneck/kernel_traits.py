@@ -78,9 +78,10 @@ def _operations(bound: BoundPipeline, name: str) -> int:
 def _is_iterated(bound: BoundPipeline, kernel: Kernel) -> bool:
     """Whether a Func with operations reads, or is read by, a Func with the same definition up to names.
 
-    Funcs without operations in between, such as boundary conditions, are looked through.
+    Funcs without operations in between, such as boundary conditions, are looked through. Scans and reductions, which
+    read themselves, are no sweeps: time tiles do not apply to them.
     """
-    sweeps = [name for name in _computed(bound, kernel) if _operations(bound, name)]
+    sweeps = [n for n in _computed(bound, kernel) if _operations(bound, n) and n not in _sources(bound, n)]
     return any(
         _shape(bound, bound.funcs[name]) == _shape(bound, bound.funcs[other])
         for name in sweeps

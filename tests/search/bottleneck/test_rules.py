@@ -64,6 +64,13 @@ def test_iterated_stencils_fuse_steps() -> None:
     assert moves(d) == {Move.FUSE_STEPS} and "parallel loop" in d.hints[0]
 
 
+def test_scans_are_no_sweeps() -> None:
+    """Forward and backward passes of a recursive filter have equal definitions, but no time tiles."""
+    diagnoses = feature_diagnoses(scheduled_app("iir_blur", target="cpu"))
+    assert "iir_blur_blur_columns1" in diagnoses
+    assert all(not d.traits.is_iterated and Move.FUSE_STEPS not in moves(d) for d in diagnoses.values())
+
+
 @needs_nvrtc
 def test_spatial_stencils_at_the_caches_use_shared_memory() -> None:
     """Derivatives along z: blocks of 32 by 8 points of one plane read five planes, all from L2."""
