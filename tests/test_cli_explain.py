@@ -45,6 +45,14 @@ def test_data() -> None:
     assert computed == {f.name for f in get_app("unsharp").build().funcs}
 
 
+def test_kernels_of_integers_have_no_intensity() -> None:
+    arguments = ["schedule", "blur", "--size", "H=70", "--size", "W=90", "--strategy", "roots"]
+    text = CliRunner().invoke(main, [*arguments, "--explain"]).output
+    assert re.search(r"^blur_blur_x +[a-z0-9 -]+-bound.* no floating-point add or multiply", text, re.MULTILINE)
+    for kernel in json.loads(CliRunner().invoke(main, [*arguments, "--explain", "--json"]).output)["bottlenecks"]:
+        assert kernel["flops"] == 0 and kernel["intensity"] == kernel["balance"] == {}
+
+
 def test_page(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     file = tmp_path / "report.html"

@@ -83,4 +83,6 @@ def bottlenecks_data(diagnoses: Sequence[Diagnosis]) -> list[dict[str, Any]]:
 
 
 def _intensities(d: Diagnosis) -> str:
+    if not d.profile.flops:
+        return "no floating-point add or multiply"
     return ", ".join(f"{level} {intensity:.3g} ({balance:.3g})" for level, intensity, balance in d.intensities)

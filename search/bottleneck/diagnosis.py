@@ -51,8 +51,13 @@ class Diagnosis:
 
     @property
     def intensities(self) -> tuple[tuple[str, float, float], ...]:
-        """Name, operational intensity and balance of each accessed level of memory, in operations per byte."""
+        """Name, operational intensity and balance of each accessed level of memory, in operations per byte.
+
+        Empty for a kernel that adds and multiplies no floating-point numbers: its intensities are all 0.
+        """
         p = self.profile
+        if not p.flops:
+            return ()
         levels = [m for m in MemoryLevel if m in p.traffic and p.traffic[m].bytes > 0]
         return tuple((m.title(p.kind), p.intensity(m), p.balance(m)) for m in levels)
 
