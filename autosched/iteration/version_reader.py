@@ -74,6 +74,8 @@ class _Reader:
                 self._refuse(f"has a version {k} that is none")
             if entry["steps"] != k:
                 self._refuse(f"has a version of {entry['steps']} steps where that of {k} belongs")
+            if entry["seconds"] is not None and not 0 < entry["seconds"] < math.inf:
+                self._refuse(f"has a version of {k} steps that takes {entry['seconds']} seconds")
             unrolled = update.unrolled(k)
             values = {n: v for n, v in (params or {}).items() if any(n == p.name for p in unrolled.pipeline.params)}
             bound = update.bind(k, checked, params)

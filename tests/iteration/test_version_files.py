@@ -40,6 +40,10 @@ def test_a_file_has_all_versions(tmp_path: Path) -> None:
         ({"versions": [{"steps": 1}]}, "has a version 1 that is none"),
         ({"versions": [{"steps": 2, "seconds": 1.0, "source": "", "schedule": {}}]}, "a version of 2 steps where"),
         ({"versions": [{"steps": 1, "seconds": 1.0, "source": "", "schedule": {}}]}, "version 1"),
+        (
+            {"versions": [{"steps": 1, "seconds": -1.0, "source": "", "schedule": {}}]},
+            "has a version of 1 steps that takes -1.0 seconds; make a new one",
+        ),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
