@@ -156,6 +156,8 @@ class FieldUpdate:
                     "value of an input"
                 )
             fields = dict(zip(inputs, outputs, strict=False))
+        if not isinstance(fields, Mapping):
+            raise InputError(f"fields is {fields!r}: give a mapping from inputs to outputs, as in {{'u': 'after'}}")
         dtypes = dict(zip(outputs, (d for o in self.step.outputs for d in o.func.dtypes), strict=True))
         ranks = dict(zip(outputs, (o.func.ndim for o in self.step.outputs for _ in o.func.dtypes), strict=True))
         for field, source in fields.items():

@@ -212,6 +212,7 @@ def _one(name: str = "after", dtype: Any = float64, ndim: int = 1, by: int = 1, 
         (lambda: autosched.iterate(_one(), times=2.5), InputError, "times is 2.5: give a whole number"),  # type: ignore[call-overload]
         (lambda: autosched.iterate(_one(), times=True), InputError, "times is True: give a whole number"),
         (lambda: autosched.iterate(_one(dtype=float32)), DSLError, "field 'u' is float64 of rank 1, its next value"),
+        (lambda: autosched.iterate(_one(), fields=["after"]), InputError, r"fields is \['after'\]: give a mapping"),  # type: ignore[call-overload]
         (lambda: autosched.iterate(_one(), fields={"v": "after"}), InputError, "has no input 'v'; it has u"),
         (lambda: autosched.iterate(_one(), fields={"u": "v"}), InputError, "neither an output nor a field"),
         (lambda: autosched.iterate(_one(), fields={"u": "u"}), InputError, "output 'after' of step 'one' is the next"),
