@@ -119,6 +119,13 @@ OPERATOR_OF = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def _reduce(kind: str, e: ExprLike, over: RDom, name: str | None, unroll: bool) -> Expr:
+    if not isinstance(over, RDom):
+        hint = f"pass over=RDom(...); the {kind} of two values is {kind}(a, b)" if kind in ("min", "max") else ""
+        raise DSLError(
+            f"the domain of a {kind} is a value of type {type(over).__name__}",
+            location=caller_location(),
+            hint=hint or "pass over=RDom(...)",
+        )
     value = with_default_type(as_expr(e))
     if value.dtype.kind == "b":
         raise DSLError(f"{kind} of a bool", location=caller_location(), hint="cast(int32, condition) counts")
