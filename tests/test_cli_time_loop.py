@@ -48,6 +48,14 @@ def test_schedule_and_export(tmp_path: Path) -> None:
     assert "int64_t times" in exported["prototype"]
 
 
+def test_times_that_no_model_predicts() -> None:
+    text = run("schedule", "smoother7pt", *SIZES, "--target", "h200", "--times", 5, "--strategy", "roots").output
+    assert "nan" not in text
+    assert "5 steps: 5 runs of 1, unknown" in text
+    found = run_json("schedule", "smoother7pt", *SIZES, "--target", "h200", "--times", 5, "--strategy", "roots")
+    assert found["predicted_seconds"] is None
+
+
 def test_tune(tmp_path: Path) -> None:
     database = tmp_path / "t.sqlite"
     found = run_json(

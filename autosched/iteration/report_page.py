@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from html import escape
@@ -36,12 +35,14 @@ def time_loop_report_html(scheduled: ScheduledSteps) -> str:
     update = scheduled.update
     title = escape(f"{update.name} for {scheduled.target.name}")
     times = sorted({*_NUMBERS_OF_STEPS, update.times} - {0})
-    composed = [(str(t), sequence_text(scheduled.composed(t)), _time(scheduled.predicted_seconds(t))) for t in times]
+    composed = [
+        (str(t), sequence_text(scheduled.composed(t)), format_time(scheduled.predicted_seconds(t))) for t in times
+    ]
     versions = [
         (
             str(v.steps),
-            _time(v.seconds),
-            _time(v.seconds / v.steps),
+            format_time(v.seconds),
+            format_time(v.seconds / v.steps),
             v.source,
             v.bound_by,
             len(v.scheduled.schedule.kernels),
@@ -84,10 +85,6 @@ def write_time_loop_report(path: str | os.PathLike[str], scheduled: ScheduledSte
     """
     with replacing(Path(path)) as file:
         file.write(time_loop_report_html(scheduled).encode())
-
-
-def _time(seconds: float) -> str:
-    return "unknown" if math.isnan(seconds) else format_time(seconds)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> str:
