@@ -12,7 +12,11 @@ from autosched.schedule.plan import Nest
 
 def range_inside(e: ix.Index, n: Nest, dim: str) -> tuple[int, int]:
     """Return the least and greatest value of an index over the points of a nest's region, by a dimension's bounds."""
-    at = n.point()[dim]
+    point = n.point()
+    at = point[dim]
+    # Steps of a producer begin before those of its readers, and their variable has the same name.
+    own = {name: ix.var(name, v.lo, v.hi) for i in point.values() for name, v in ix.loop_vars(i).items()}
+    e = ix.substitute(e, own)
     bounds = [ix.sub(n.high[dim], at), *(ix.sub(at, low) for low in (n.low[dim], n.lower_bound.get(dim, n.low[dim])))]
     return range_where(e, bounds)
 
