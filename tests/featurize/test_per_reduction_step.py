@@ -26,8 +26,8 @@ PLACES = {  # loops inside a thread that enclose the fused producers, and their 
     "each row of a term": (2, ""),
     "each point of a term": (3, ""),
 }
-ROWS, COLUMNS, TERMS, PARTS = 48, 64, 30, 5
-"""Sizes that tiles divide, so that all blocks are equal."""
+ROWS, COLUMNS, TERMS, PARTS = 48, 64, 32, 5
+"""Sizes that tiles divide, so that all blocks are equal, and terms that groups of four iterations divide."""
 
 
 def whole(terms: int = TERMS) -> BoundPipeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
-from autosched.search.settings import COMPILED, SearchSettings
+from autosched.search.settings import COMPILED, MEASURED, SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune.autotune import batches
 from autosched.search.tune.autotune.batches import BatchSettings, draw_batch, mutator_of
@@ -64,9 +65,10 @@ def classes_by_origin(
 
 
 def test_tuning_has_the_settings_of_one_shot_mode() -> None:
-    assert TuneSettings().search == COMPILED
+    assert TuneSettings().search == MEASURED == replace(COMPILED, fission=True)
     bound = two_outputs()
-    rewrites = [s.bound.rewrites for s in samplers_of(bound, H200, MODEL, TuneSettings().search)]
+    search = replace(TuneSettings().search, fission=False)
+    rewrites = [s.bound.rewrites for s in samplers_of(bound, H200, MODEL, search)]
     assert rewrites == [s.bound.rewrites for s in samplers_of(bound, H200, MODEL)] and any(rewrites)
 
 
