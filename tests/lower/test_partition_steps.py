@@ -120,8 +120,10 @@ def test_windows_without_conditions_along_them_have_one_code() -> None:
     assert not has_step_partition(lower(bound, schedule(bound, one)).kernels[0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("extents", "times", "seed"), [((26, 40), 2, 1), ((24, 20, 36), 2, 2)])
+@pytest.mark.parametrize(
+    ("kind", "extents", "times", "seed"),
+    [*((kind, (26, 40), 2, 1) for kind in KINDS), ("constant", (24, 20, 36), 2, 2), ("mirrored", (24, 20, 36), 2, 2)],
+)
 def test_backends_agree(kind: str, extents: tuple[int, ...], times: int, seed: int) -> None:
     partitioned = check(kind, extents, times, seed)
     assert partitioned or kind == "wrapped"  # whole rows at the edges leave few steps inside

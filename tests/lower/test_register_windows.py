@@ -110,7 +110,9 @@ def test_windows_of_own_points_have_no_shared_memory() -> None:
     checked(bound, one)
 
 
-@pytest.mark.parametrize("points", ["sy=2", "sx=2", "sy=2 sx=2", "sz=2", "sz=2 sy=2"])
+@pytest.mark.parametrize(
+    "points", ["sz=2", "sy=2 sx=2", *(pytest.param(p, marks=pytest.mark.fuzz) for p in ("sy=2", "sx=2", "sz=2 sy=2"))]
+)
 def test_threads_have_several_points(points: str) -> None:
     bound = sweeps("clamped", (19, 21, 38), 2)
     at, dims = ComputeAt(Level.MAINLOOP, stage(OUT), 4), ("z", "y", "x")
@@ -123,8 +125,10 @@ def test_threads_have_several_points(points: str) -> None:
     checked(bound, in_registers(bound, one))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("extents", "times"), [((26, 40), 3), ((14, 17, 30), 2)])
+@pytest.mark.parametrize(
+    ("kind", "extents", "times"),
+    [(kind, (26, 40), 3) for kind in KINDS[::2]] + [(kind, (14, 17, 30), 2) for kind in KINDS[1::2]],
+)
 def test_random_windows_in_registers(kind: str, extents: tuple[int, ...], times: int) -> None:
     assert check(kind, extents, times, 1)
 
