@@ -10,13 +10,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from autosched.api import autotune, schedule
 from autosched.iteration.bounding_unit import bounding_unit
 from autosched.iteration.field_update import FieldUpdate
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.scheduled_version import ScheduledVersion
 from autosched.iteration.step_unrolling import UnrolledSteps
-from autosched.iteration.time_loop_signature import SEQUENCES
 from autosched.iteration.version_timing import interleaved_times
 from autosched.lang.expr import Scalar
 from autosched.scheduled_pipeline import ScheduledPipeline
@@ -164,9 +165,9 @@ def _params_of(update: FieldUpdate, unrolled: UnrolledSteps, params: Mapping[str
         given = update.by_step[param]
         if callable(given):
             values[name] = given(number)
-        elif not isinstance(given, SEQUENCES):
-            values |= {} if given is None else {name: given}
-        elif len(given):
-            values[name] = given[min(number, len(given) - 1)]
+        elif isinstance(given, Sequence | np.ndarray):
+            values |= {name: given[min(number, len(given) - 1)]} if len(given) else {}
+        elif given is not None:
+            values[name] = given
     used = {p.name for p in unrolled.pipeline.params}
     return {name: value for name, value in values.items() if name in used}
