@@ -76,6 +76,8 @@ class TimeLoopSignature(CallSignature):
             InputError: As `CallSignature.sort`, and if ``times`` or a value of a step does not fit.
         """
         arguments = self._merged(positional, keywords)
+        if isinstance(arguments.get(TIMES), bool | np.bool_):
+            check_times(arguments[TIMES])  # a conversion to int64 would take it for a number
         given = {name: arguments.pop(name, self.step_values.get(name)) for name in self.by_step}
         call = CallSignature.sort(self, arguments, {}, out, make=make)
         times = check_times(call.scalars[TIMES].item())

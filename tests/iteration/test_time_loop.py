@@ -277,6 +277,7 @@ def test_a_parameter_in_an_index_has_one_value() -> None:
     ("arguments", "message"),
     [
         ({"times": -3}, "times is -3: give a whole number of steps"),
+        ({"times": True}, "times is True: give a whole number of steps"),
         ({"times": 2.5}, "parameter 'times' of type int64: 2.5 is no whole number"),
         ({"gain": 1.0}, "there is no input or parameter 'gain'"),
     ],
