@@ -17,8 +17,8 @@ from fuzzing.worker_pool import ProgramWorkers, Task
 from tests.fuzzing.conftest import SCRIPTS
 from tests.fuzzing.small import clumsy_judge, small
 
-PROGRAMS_OF_CI = 28
-"""Number of programs in the tests: about two minutes of one core."""
+PROGRAMS_OF_CI = 14
+"""Number of programs in the tests: about a minute of one core."""
 
 
 def test_an_interrupted_run_is_resumed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from autosched.search.tune.fission_candidates import fission_candidates
 from autosched.target import get_target
 from tests.lower.run_backends import random_inputs
 
-CPU, H200 = get_target("cpu"), get_target("h200")
+CPU, H200 = replace(get_target("cpu"), multiprocessors=2), get_target("h200")
 QUICK = SearchSettings(beam_size=1, passes=1, refine=0, freeze=False)
 y, x = Var("y"), Var("x")
 

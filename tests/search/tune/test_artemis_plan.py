@@ -125,6 +125,7 @@ def windows() -> tuple[BoundPipeline, Schedule]:
     return bound, made(bound, chain_of_windows(bound, 8))
 
 
+@pytest.mark.fuzz
 def test_windows_have_every_transfer_and_number_of_steps() -> None:
     bound, s = windows()
     evaluator, enumerator = tools(bound)
