@@ -10,6 +10,8 @@ from autosched.search.cost.cpu.analytical import OF_MEMORY
 
 _MEMORY_OF_GPU = frozenset({"dram", "l2", "memory_requests", "shared"})
 """Units of a GPU that fused steps relieve (Artemis, section VI-A)."""
+LATENCY = "latency"
+"""Unit of a GPU whose threads wait, as on small grids."""
 COMPUTATION, MEMORY = "computation", "memory and caches"
 """Units of a CPU: memory and caches overlap with computation."""
 

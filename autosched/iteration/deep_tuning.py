@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autosched.api import autotune, schedule
-from autosched.iteration.bounding_unit import bounding_unit
+from autosched.iteration.bounding_unit import LATENCY, bounding_unit
 from autosched.iteration.field_update import FieldUpdate
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.scheduled_version import ScheduledVersion
@@ -138,7 +138,7 @@ def _stop_reason(scheduled: Sequence[ScheduledPipeline], most_fused: int, is_ove
     if steps > 1 and times[-1] / steps >= times[-2] / (steps - 1):
         return f"{count} take longer a step than {steps - 1}"
     unit, memory_bound = bounding_unit(scheduled[-1])
-    if memory_bound is False:
+    if memory_bound is False and unit != LATENCY:  # fused steps save launches and their waiting
         return (
             f"{count} are bound by {unit}, not by memory" if steps > 1 else f"a step is bound by {unit}, not by memory"
         )

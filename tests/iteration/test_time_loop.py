@@ -168,6 +168,15 @@ def test_more_steps_search_and_compile_nothing() -> None:
     assert solver.cache_info().currsize == 1
 
 
+def test_steps_on_a_small_grid_are_fused_although_latency_bounds_them() -> None:
+    """Launches and waiting are what fused steps save there."""
+    pipeline, params = get_app("smoother7pt").configure({"T": 1})
+    loop = autosched.iterate(pipeline, times=4)
+    scheduled = loop.schedule({"in": (24, 20, 40)}, "h200", params, effort="fast")
+    assert scheduled.versions[0].bound_by == "latency" and len(scheduled.versions) > 1
+    assert scheduled.versions[1].seconds < 2 * scheduled.versions[0].seconds
+
+
 def test_more_declared_steps_search_and_compile_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("AUTOSCHED_HOST_TIMING", "0")
