@@ -43,6 +43,29 @@ settings.register_profile("autosched", deadline=None)  # a machine may be busy
 settings.load_profile("autosched")
 
 
+HALVED = frozenset({
+    "lower/test_per_reduction_step.py", "lower/test_row_scans.py", "lower/test_sliding_window.py",
+    "lower/test_warp_reduction.py", "regression/test_empty_arrays.py", "regression/test_integer_widths.py",
+    "random_pipelines/test_families.py", "runtime/test_emulator_vectors.py", "search/forma/test_strategy.py",
+    "search/sioutas/test_strategy.py", "search/test_large_neighbourhood.py", "search/test_row_kernels.py",
+    "test_extents.py",
+})  # fmt: skip
+"""Files whose tests have many cases that differ in an element type, a size or an app; every second is a long run."""
+LEAST_CASES = 6
+"""Cases of a test in these files from which on every second is a long run."""
+
+
+def _mark_every_second_case(items: list[pytest.Item]) -> None:
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            cases.setdefault((item.path, item.originalname), []).append(item)
+    for (path, _), group in cases.items():
+        if path.relative_to(Path(__file__).parent).as_posix() in HALVED and len(group) >= LEAST_CASES:
+            for item in group[1::2]:
+                item.add_marker(pytest.mark.fuzz)
+
+
 @functools.cache
 def _why_no_gpu() -> str:
     try:
@@ -61,7 +84,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: os.environ.pop(CACHE))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _mark_every_second_case(items)
     if "fuzz" in (config.option.markexpr or ""):
         return
     skip = pytest.mark.skip(reason="a long run: make fuzz")

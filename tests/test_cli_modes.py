@@ -173,6 +173,7 @@ def test_fission_candidates_are_files_that_run(tmp_path: Path) -> None:
     assert "cannot make directory" in refused.output and "choose another path" in refused.output
 
 
+@pytest.mark.fuzz
 @pytest.mark.skipif(not have_nvrtc(), reason="the simulated device compiles")
 def test_plans_write_fission_candidates(tmp_path: Path) -> None:
     small = ("--size", "D=6", "--size", "H=8", "--size", "W=20")

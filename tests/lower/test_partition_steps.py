@@ -122,7 +122,7 @@ def test_windows_without_conditions_along_them_have_one_code() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "extents", "times", "seed"),
-    [*((kind, (26, 40), 2, 1) for kind in KINDS), ("constant", (24, 20, 36), 2, 2), ("mirrored", (24, 20, 36), 2, 2)],
+    [*((kind, (26, 40), 2, 1) for kind in KINDS), ("mirrored", (24, 20, 36), 2, 2)],
 )
 def test_backends_agree(kind: str, extents: tuple[int, ...], times: int, seed: int) -> None:
     partitioned = check(kind, extents, times, seed)
