@@ -168,7 +168,8 @@ def schedule(
     if as_json:
         how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
         data = _as_dict(app, scheduled, kernels, taken, how, out)
-        data["bottlenecks"] = bottlenecks_data(diagnoses_of(scheduled, counted))
+        if explained or counted is not None:  # the resources are compiled
+            data["bottlenecks"] = bottlenecks_data(diagnoses_of(scheduled, counted))
         print_json(data if candidates is None else data | {"fission_candidates": candidates.to_data()})
         return
     click.echo(scheduled.text())
