@@ -24,7 +24,7 @@ from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.batched import Kernel as SearchedKernel
 from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.improver import KernelSite, RetiledKernel, improve_schedule
 from autosched.search.refine.retile import Retiler
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -34,32 +34,6 @@ LEAST_GAIN = 0.002
 """Least predicted gain of a kernel."""
 LEAST_SHARE = 0.05
 """Share of a schedule's predicted time below which a kernel is skipped."""
-
-
-@dataclass(frozen=True)
-class CyclicKernelSite:
-    """A kernel with pure stages that blocks compute.
-
-    Attributes:
-        kernels: Its position in the schedule.
-        kernel: The kernel.
-    """
-
-    kernels: tuple[int, ...]
-    kernel: Kernel
-
-
-@dataclass(frozen=True)
-class CyclicKernel:
-    """A kernel in which some stages distribute points cyclically.
-
-    Attributes:
-        kernel: The kernel.
-        seconds: Its predicted time.
-    """
-
-    kernel: Kernel
-    seconds: float
 
 
 @dataclass
@@ -82,7 +56,7 @@ class CyclicDistributionSearch:
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
     _retiler: Retiler = field(init=False)
-    _best: dict[Kernel, CyclicKernel | None] = field(init=False, default_factory=dict)
+    _best: dict[Kernel, RetiledKernel | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         evaluator = KernelEvaluator(self.bound, self.target, self.model, self.settings)
@@ -91,19 +65,17 @@ class CyclicDistributionSearch:
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
         """Return a schedule that is predicted to be faster, and its time; see `ScheduleImprover.improved`."""
-        sites = [
-            CyclicKernelSite((k,), kernel) for k, kernel in enumerate(schedule.kernels) if kernel.mainloop_at is None
-        ]
+        sites = [KernelSite((k,), kernel) for k, kernel in enumerate(schedule.kernels) if kernel.mainloop_at is None]
         return improve_schedule(self.bound, self.target, schedule, costs, sites, self._fastest, LEAST_SHARE)
 
-    def _fastest(self, site: CyclicKernelSite, seconds: float) -> CyclicKernel | None:
+    def _fastest(self, site: KernelSite, seconds: float) -> RetiledKernel | None:
         """Return the fastest kernel with cyclic points if its predicted gain suffices."""
         if site.kernel not in self._best:
             self._best[site.kernel] = None if self.late() else self._searched(site.kernel)
         best = self._best[site.kernel]
         return best if best is not None and best.seconds <= (1 - LEAST_GAIN) * seconds else None
 
-    def _searched(self, kernel: Kernel) -> CyclicKernel | None:
+    def _searched(self, kernel: Kernel) -> RetiledKernel | None:
         evaluator = self._retiler.evaluator
         sketch, params = describe_kernel(self.bound, kernel)
         if sketch.lanes or sketch.orders:
@@ -118,10 +90,10 @@ class CyclicDistributionSearch:
         cyclic = (k for k in built if describe_kernel(self.bound, k.kernel)[0].orders)
         return min(cyclic, key=lambda k: rounded_cost(k.seconds), default=None)
 
-    def _built(self, found: SearchedKernel) -> CyclicKernel:
+    def _built(self, found: SearchedKernel) -> RetiledKernel:
         evaluator = self._retiler.evaluator
         kernel = build_kernel(evaluator.kernel_model(found[0]), np.array(found[1], np.int64))
-        return CyclicKernel(kernel, evaluator.verdict(*found).cost)
+        return RetiledKernel(kernel, evaluator.verdict(*found).cost)
 
 
 def cyclic_variants(bound: BoundPipeline, sketch: KernelSketch) -> Iterator[KernelSketch]:

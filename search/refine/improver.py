@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -31,6 +31,32 @@ class CostedKernel(Protocol):
     @property
     def seconds(self) -> float:
         """Its predicted time."""
+
+
+@dataclass(frozen=True)
+class KernelSite:
+    """A kernel of a schedule that another one may replace.
+
+    Attributes:
+        kernels: Its position in the schedule.
+        kernel: The kernel.
+    """
+
+    kernels: tuple[int, ...]
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class RetiledKernel:
+    """A kernel with refined tiles.
+
+    Attributes:
+        kernel: The kernel.
+        seconds: Its predicted time.
+    """
+
+    kernel: Kernel
+    seconds: float
 
 
 class ScheduleImprover(Protocol):

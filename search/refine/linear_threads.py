@@ -15,7 +15,7 @@ from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.batched import Kernel as SearchedKernel
 from autosched.search.evaluate.batched import run_batched
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.refine.improver import improve_schedule
+from autosched.search.refine.improver import KernelSite, RetiledKernel, improve_schedule
 from autosched.search.refine.retile import Retiler
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -26,32 +26,6 @@ LEAST_GAIN = 0.015
 differ in either direction."""
 LEAST_SHARE = 0.05
 """Share of a schedule's predicted time below which a kernel is skipped."""
-
-
-@dataclass(frozen=True)
-class LinearThreadSite:
-    """A kernel whose stages have tiles of different sizes.
-
-    Attributes:
-        kernels: Its position in the schedule.
-        kernel: The kernel.
-    """
-
-    kernels: tuple[int, ...]
-    kernel: Kernel
-
-
-@dataclass(frozen=True)
-class LinearThreadKernel:
-    """A kernel with refined threads.
-
-    Attributes:
-        kernel: The kernel.
-        seconds: Its predicted time.
-    """
-
-    kernel: Kernel
-    seconds: float
 
 
 @dataclass
@@ -74,7 +48,7 @@ class LinearThreadSearch:
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
     _retiler: Retiler = field(init=False)
-    _best: dict[Kernel, LinearThreadKernel | None] = field(init=False, default_factory=dict)
+    _best: dict[Kernel, RetiledKernel | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         evaluator = KernelEvaluator(self.bound, self.target, self.model, self.settings)
@@ -83,7 +57,7 @@ class LinearThreadSearch:
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
         """Return a schedule that is predicted to be faster, and its time; see `ScheduleImprover.improved`."""
         sites = [
-            LinearThreadSite((k,), kernel)
+            KernelSite((k,), kernel)
             for k, kernel in enumerate(schedule.kernels)
             if kernel.mainloop_at is None
             and any(m.at.level is Level.BLOCK for m in kernel.fused)
@@ -93,7 +67,7 @@ class LinearThreadSearch:
         self._refine([site.kernel for site in sites if costs[site.kernel] >= least], costs)
         return improve_schedule(self.bound, self.target, schedule, costs, sites, self._best_kernel, LEAST_SHARE)
 
-    def _best_kernel(self, site: LinearThreadSite, seconds: float) -> LinearThreadKernel | None:
+    def _best_kernel(self, site: KernelSite, seconds: float) -> RetiledKernel | None:
         """Return the kernel of a site with other threads if its predicted gain suffices."""
         return self._best[site.kernel]
 
@@ -113,7 +87,7 @@ class LinearThreadSearch:
         for kernel, both in starts.items():
             self._best[kernel] = self._fastest([next(refined) for _ in both], costs[kernel])
 
-    def _fastest(self, variants: Sequence[SearchedKernel], seconds: float) -> LinearThreadKernel | None:
+    def _fastest(self, variants: Sequence[SearchedKernel], seconds: float) -> RetiledKernel | None:
         """Return the last kernel that gains over the earlier ones and over the present time; None if there is none."""
         evaluator = self._retiler.evaluator
         best, limit = None, (1 - LEAST_GAIN) * seconds
@@ -124,4 +98,4 @@ class LinearThreadSearch:
         if best is None:
             return None
         (sketch, row), cost = best
-        return LinearThreadKernel(build_kernel(evaluator.kernel_model(sketch), np.array(row, np.int64)), cost)
+        return RetiledKernel(build_kernel(evaluator.kernel_model(sketch), np.array(row, np.int64)), cost)

@@ -306,9 +306,6 @@ class _TileSearch:
         tiles += [replace(t, prefetches=not t.prefetches)] if self.form.copied else []
         return [n for n in dict.fromkeys(tiles) if n != t]
 
-    def _kernels(self, tiles: Sequence[_Tile]) -> list[RegisterWindowKernel]:
-        return [k for k in map(self.kernel, tiles) if k is not None]
-
     def kernel(self, tile: _Tile) -> RegisterWindowKernel | None:
         """Return the kernel of a tile, None if there is no legal one."""
         if tile not in self.seen:
