@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 
 from autosched.codegen.basic_block_reductions import reduces_conditions
 from autosched.codegen.cuda import INDENT, kernel_params, scalar_type, step_lines
 from autosched.codegen.expressions import counter_type, extreme_text, index_text, is_wide, storage_type
-from autosched.codegen.identical_kernels import canonical_text
+from autosched.codegen.identical_kernels import canonical_text, rename_kernel
 from autosched.codegen.prelude import (
     HALF_VECTORS,
     LOOKUP,
@@ -48,6 +48,7 @@ MARKER = "CARRIES_DEPENDENCE"
 HIDES_INDEX, UNKNOWN_ZERO = "AS_BOOLEAN_INDEX", "AS_UNKNOWN_ZERO"
 HIDES_ORIGIN, NO_BITS = "AS_CONVERTED", "AS_NO_BITS"
 """The macro around an index that is 0 or 1, and the one that defines its opaque zero at the beginning of a kernel."""
+_CANONICAL = "as_kernel_{}"
 _HINTS = {Hint.ONE_BY_ONE: "ONE_BY_ONE", Hint.CARRIES_DEPENDENCE: MARKER}
 
 
@@ -59,11 +60,13 @@ class CSource:
         text: The file.
         arrays: Names of the buffers whose addresses are passed, in order.
         scalars: Names and types of the scalar parameters, which are passed by address, in order.
+        canonical_text: The file with canonical names, equal for pipelines that are equal up to names.
     """
 
     text: str
     arrays: tuple[str, ...]
     scalars: tuple[tuple[str, DType], ...]
+    canonical_text: str = field(repr=False)
 
 
 def print_c(program: Program, *, guarded: bool = True) -> CSource:
@@ -82,36 +85,38 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
             arrays.setdefault(b.name)
         for s in k.scalars:
             scalars[s.name] = s.dtype
-    w = Writer()
-    first: dict[str, str] = {}
     inputs = {a.buffer.name for a in program.inputs.values()}
-    functions = [_print_function(run_passes(k, passes), w, inputs, first, guarded) for k in program.kernels]
-    _entry(program, w, functions, list(arrays), list(scalars))
-    body = w.text()
+    printed = [_print_function(run_passes(k, passes), inputs, guarded) for k in program.kernels]
+    first: dict[str, tuple[int, str, str]] = {}
+    for k, (text, canonical) in zip(program.kernels, printed, strict=True):
+        first.setdefault(canonical, (len(first), k.name, text))
+    functions = [first[canonical] for _, canonical in printed]
+    names = list(arrays), list(scalars)
+    body = "".join(text for _, _, text in first.values()) + _entry(program, [name for _, name, _ in functions], *names)
+    canonical_names = [_CANONICAL.format(number) for number, _, _ in functions]
+    canonical_body = "".join(
+        rename_kernel(text, _CANONICAL.format(number)) for text, (number, _, _) in first.items()
+    ) + _entry(program, canonical_names, *names)
+    return CSource(_with_preludes(body), tuple(arrays), tuple(scalars.items()), _with_preludes(canonical_body))
+
+
+def _with_preludes(body: str) -> str:
     used = called_scalar_functions(body)
-    text = f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}{helpers(body)}\n{body}"
-    return CSource(text, tuple(arrays), tuple(scalars.items()))
+    return f"{host_prelude()}{workarounds(body)}\n{vector_math(used)}{scalar_prelude(used)}{helpers(body)}\n{body}"
 
 
-def _print_function(
-    kernel: KernelIR, w: Writer, inputs: Collection[str], first: dict[str, str], guarded: bool
-) -> str:  # fmt: skip
-    """Print a kernel's function unless an earlier one equals it up to names; return the name of the function.
+def _print_function(kernel: KernelIR, inputs: Collection[str], guarded: bool) -> tuple[str, str]:
+    """Return a kernel's function, and its text with canonical names.
 
     Args:
         kernel: The kernel, after the passes.
-        w: The file.
         inputs: Names of the caller's arrays.
-        first: Name of the first function by canonical text.
         guarded: As for `print_c`.
     """
-    begin = len(w.lines)
+    w = Writer()
     _Printer(kernel, w).kernel_function(inputs, guarded=guarded)
-    text = canonical_text("\n".join(w.lines[begin:]), kernel)
-    name = first.setdefault(text, kernel.name)
-    if name != kernel.name:
-        del w.lines[begin:]
-    return name
+    text = w.text()
+    return text, canonical_text(text, kernel)
 
 
 def kernel_text(kernel: KernelIR) -> str:
@@ -126,7 +131,8 @@ def host_prelude() -> str:
     return files("autosched.codegen.prelude").joinpath("host.h").read_text(encoding="utf-8")
 
 
-def _entry(program: Program, w: Writer, functions: list[str], arrays: list[str], scalars: list[str]) -> None:
+def _entry(program: Program, functions: list[str], arrays: list[str], scalars: list[str]) -> str:
+    w = Writer()
     w.open(f"void {ENTRY}(void* const* a, void* const* s) {{")
     w.line("(void)a; (void)s;")
     for k, function in zip(program.kernels, functions, strict=True):
@@ -154,6 +160,7 @@ def _entry(program: Program, w: Writer, functions: list[str], arrays: list[str],
         if k.step_loops:
             w.close()
     w.close()
+    return w.text()
 
 
 class _Printer:

@@ -5,11 +5,17 @@
         GLOBAL_IN(double, in, 64),              GLOBAL_IN(double, sweep_1, 64),
         GLOBAL_OUT(double, sweep_1, 64))        GLOBAL_OUT(double, sweep_2, 64))
 
-Both are launched as the first, each with its own arrays.
+Both are launched as the first, each with its own arrays. Candidates that are measured are compiled with canonical
+names, so that kernels of different schedules and pipelines share code, too:
+
+    KERNEL(as_kernel_5f0c1a2b, 256)(
+        GLOBAL_IN(double, as_name_1, 64),
+        GLOBAL_OUT(double, as_name_2, 64))
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -20,12 +26,16 @@ from autosched.lower.pipelines import CUDA_PASSES, run_passes
 
 _TOKEN = re.compile(r"//[^\n]*|(?<![\w.])[A-Za-z_]\w*")
 """A comment or a name; suffixes of numbers and members are no names."""
+_CANONICAL = "as_name_{}"
+"""Canonical name by number; names of pipelines have no prefix ``as_``."""
+_KERNEL = "as_kernel_{}"
+"""Canonical name of a CUDA kernel by digest: kernels that are compiled as one program have different names."""
 
 
 def canonical_text(text: str, kernel: KernelIR) -> str:
-    """Return a kernel's text without comments, its own names replaced by numbers in order of appearance.
+    """Return a kernel's text without comments, its own names replaced by numbered ones in order of appearance.
 
-    A name that is not replaced only keeps kernels from sharing.
+    The text is a valid kernel. A name that is not replaced only keeps kernels from sharing.
 
     Args:
         text: The printed kernel.
@@ -38,7 +48,7 @@ def canonical_text(text: str, kernel: KernelIR) -> str:
         name = token[0]
         if name.startswith("//"):
             return ""
-        return numbers.setdefault(name, f"${len(numbers)}") if name in own else name
+        return numbers.setdefault(name, _CANONICAL.format(len(numbers))) if name in own else name
 
     return _TOKEN.sub(replaced, text)
 
@@ -58,6 +68,32 @@ def _own_names(kernel: KernelIR) -> Iterator[str]:
                 yield s.name
             case Alloc():
                 yield s.buffer.name
+
+
+def rename_kernel(text: str, name: str) -> str:
+    """Return a canonical text in which the kernel, whose name is the first of its own names, has another name."""
+    return re.sub(rf"\b{_CANONICAL.format(0)}\b", name, text, count=1)
+
+
+def canonicalise_names(printed: CudaKernel, kernel: KernelIR) -> CudaKernel:
+    """Return a kernel's function with canonical names; functions that are equal up to names have equal bodies.
+
+    Launches are those of the given kernel, whose parameters keep the names of its arrays.
+
+    Args:
+        printed: The printed kernel.
+        kernel: The kernel, after `CUDA_PASSES`.
+    """
+    text = canonical_text(printed.body, kernel)
+    name = _KERNEL.format(hashlib.sha256(f"{printed.shared_bytes}\n{text}".encode()).hexdigest()[:32])
+    return replace(printed, name=name, body=rename_kernel(text, name))
+
+
+def print_with_canonical_names(kernel: KernelIR) -> tuple[CudaKernel, CudaKernel]:
+    """Run `CUDA_PASSES` on a kernel and return it as CUDA C, with its own names and with canonical ones."""
+    passed = run_passes(kernel, CUDA_PASSES)
+    printed = print_passed_cuda(passed)
+    return printed, canonicalise_names(printed, passed)
 
 
 def share_cuda_kernels(kernels: Iterable[KernelIR]) -> tuple[CudaKernel, ...]:

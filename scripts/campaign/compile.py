@@ -51,7 +51,7 @@ class Compiler:
         try:
             CudaBackend(self.target.name).prepare(job)
             if is_called:
-                compile_kernels(emit(job).kernels, job.target.arch, NvrtcOptions())
+                compile_kernels(emit(job).distinct_kernels, job.target.arch, NvrtcOptions())
         except AutoschedError as error:
             return {"error": f"{type(error).__name__}: {error}"}
         return {}

@@ -58,7 +58,7 @@ def test_shared_kernels_are_printed_as_alone(prepared: Prepared) -> None:
     for schedule in (*schedules, *schedules):
         keys = kernel_keys(bound, schedule_text(bound, schedule), H200)
         kernels = lower(bound, schedule).kernels
-        shared = [print_cached(key, k.name, lambda k=k: k) for key, k in zip(keys, kernels, strict=True)]
+        shared = [print_cached(key, k.name, lambda k=k: k)[0] for key, k in zip(keys, kernels, strict=True)]
         assert shared == [print_cuda(k) for k in kernels]
 
 

@@ -72,7 +72,7 @@ def test_kernels_are_lowered_and_printed_once(tmp_path: Path, monkeypatch: pytes
         assert found.kernels == alone.kernels
         if process == 0:
             monkeypatch.setattr("autosched.lower.program.lower_kernel", refuse)
-            monkeypatch.setattr("autosched.measure.compile.compile_candidate.print_cuda", refuse)
+            monkeypatch.setattr("autosched.measure.compile.compile_candidate.print_with_canonical_names", refuse)
     assert len(list(tmp_path.iterdir())) == len(alone.kernels)
 
 

@@ -85,14 +85,15 @@ class CpuBackend:
             )
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
-        """Compile a candidate, each kernel as a library; each text is compiled once. See `Backend.prepare`."""
+        """Compile a candidate, each kernel as a library; equal kernels are compiled once. See `Backend.prepare`."""
         opened = job.problem.opened()
         schedule = job.read_schedule()
         validate(opened.bound, schedule, job.target)
         program = lower(opened.bound, schedule)
         values = scalar_arguments(program, opened.scalars)
         sources = [print_c(replace(program, kernels=(k,))) for k in program.kernels]
-        paths = once_each(sources, lambda s: digest(s.text), lambda s: compile_shared_library(s.text, "c"), wait=wait)
+        texts = [s.canonical_text for s in sources]
+        paths = once_each(texts, digest, lambda text: compile_shared_library(text, "c"), wait=wait)
         keys = kernel_keys(opened.bound, job.schedule, job.target)
         libraries, records = [], []
         for key, source, path in zip(keys, sources, paths, strict=True):

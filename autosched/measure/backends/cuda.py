@@ -94,9 +94,9 @@ class CudaBackend:
             check_compiler(installed.arch)
 
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
-        """Compile a candidate; each text is compiled once. See `Backend.prepare`."""
+        """Compile a candidate; equal kernels are compiled once. See `Backend.prepare`."""
         emitted = emit(job)
-        kernels = emitted.kernels
+        kernels = emitted.functions
         # Line information would double the size of the code, and candidates are not profiled.
         options = NvrtcOptions(fast_math=self.fast_math, lineinfo=False)
         cubins = compile_kernels(kernels, job.target.arch, options, wait=wait)

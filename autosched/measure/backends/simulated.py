@@ -64,12 +64,13 @@ class SimulatedBackend:
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
         emitted = emit(job)
-        # Each text is compiled once, into the cache.
-        compile_kernels(emitted.kernels, job.target.arch, NvrtcOptions(), wait=wait)
+        cubins = compile_kernels(emitted.functions, job.target.arch, NvrtcOptions(), wait=wait)
+        resources = [cubin.kernels[f.name] for f, cubin in zip(emitted.functions, cubins, strict=True)]
         program = emitted.program()
         simulated = simulate(
-            job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels
-        )
+            job.problem.bind(), program.schedule, job.target, seed=job.seed, program=program, printed=emitted.kernels,
+            resources=resources,
+        )  # fmt: skip
         records = emitted.records(simulated.registers, simulated.spill_bytes)
         timing = Timing(simulated.seconds, 0.0, simulated.kernel_seconds, simulated.registers, simulated.spill_bytes)
         return Prepared(job, records, f"NVRTC {nvrtc_version()}", timing)

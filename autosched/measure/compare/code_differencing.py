@@ -131,7 +131,7 @@ def _compiled(program: Program, values: Mapping[str, NDArray[Any]]) -> HostProgr
     for kernel in program.kernels:
         source = print_c(replace(program, kernels=(kernel,)))
         scalars = tuple(values[name].tobytes() for name, _ in source.scalars)
-        path = compile_shared_library(source.text, "c")
+        path = compile_shared_library(source.canonical_text, "c")
         libraries.append(HostLibrary(str(path), ENTRY, source.arrays, scalars))
     public = {a.buffer.name: name for name, a in (*program.inputs.items(), *program.outputs.items())}
     offsets = {slot.buffer.name: slot.offset for slot in program.workspace}

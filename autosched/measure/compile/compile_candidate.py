@@ -1,4 +1,8 @@
-"""Emission and compilation of CUDA C candidates; each kernel is printed and compiled once."""
+"""Emission and compilation of CUDA C candidates; each kernel is printed once, and each function compiled once.
+
+Functions have canonical names (`autosched.codegen.identical_kernels`), so equal kernels of one candidate, of all
+candidates and of other pipelines are one function, also in the caches that processes share.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from autosched.analysis.bound_pipeline import PipelineRewrites
-from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.codegen.cuda import CudaKernel
+from autosched.codegen.identical_kernels import print_with_canonical_names
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
 from autosched.measure.compile.content_keys import digest, kernel_keys
@@ -22,7 +27,7 @@ from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import Kernel
 
 _MOST_PRINTED = 4096
-_PRINTED: dict[tuple[str, str, bool], CudaKernel] = {}
+_PRINTED: dict[tuple[str, str, bool], tuple[CudaKernel, CudaKernel]] = {}
 _MOST_COMPILED = 256
 _COMPILED: dict[str, Cubin] = {}
 """Machine code of recent kernels by `autosched.runtime.compile.nvrtc.cubin_key`."""
@@ -39,12 +44,22 @@ class EmittedProgram:
         outline: Its program without the kernels.
         keys: Key of each kernel, from `autosched.measure.compile.content_keys.kernel_keys`.
         kernels: The printed kernels.
+        functions: The function of each kernel, with canonical names; equal kernels have one.
     """
 
     problem: Problem
     outline: ProgramLayout
     keys: tuple[str, ...]
     kernels: tuple[CudaKernel, ...]
+    functions: tuple[CudaKernel, ...]
+
+    @property
+    def distinct_kernels(self) -> tuple[CudaKernel, ...]:
+        """The first kernel of each function, with its own names."""
+        first: dict[str, CudaKernel] = {}
+        for function, kernel in zip(self.functions, self.kernels, strict=True):
+            first.setdefault(function.name, kernel)
+        return tuple(first.values())
 
     def records(self, registers: Sequence[int | None], spill_bytes: Sequence[int | None]) -> tuple[KernelRecord, ...]:
         """Return the record of each kernel, from its registers and spilled bytes per thread."""
@@ -73,8 +88,9 @@ def emit(job: Job) -> EmittedProgram:
     keys = tuple(kernel_keys(bound, job.schedule, job.target))
 
     lowered = (partial(_lowered, job.problem, layout, number) for number in range(len(keys)))
-    kernels = tuple(print_cached(*k) for k in zip(keys, layout.labels, lowered, strict=True))
-    return EmittedProgram(job.problem, layout, keys, kernels)
+    printed = [print_cached(*k) for k in zip(keys, layout.labels, lowered, strict=True)]
+    kernels, functions = tuple(k for k, _ in printed), tuple(f for _, f in printed)
+    return EmittedProgram(job.problem, layout, keys, kernels, functions)
 
 
 def _lowered(problem: Problem, of: ProgramLayout, number: int) -> KernelIR:
@@ -89,8 +105,8 @@ def _lowered(problem: Problem, of: ProgramLayout, number: int) -> KernelIR:
     return lowered_kernel
 
 
-def print_cached(key: str, label: str, lowered: Callable[[], KernelIR]) -> CudaKernel:
-    """Return the CUDA C of a kernel, from a cache that schedules share.
+def print_cached(key: str, label: str, lowered: Callable[[], KernelIR]) -> tuple[CudaKernel, CudaKernel]:
+    """Return the CUDA C of a kernel, and its function with canonical names, from a cache that schedules share.
 
     Args:
         key: Its key; see `autosched.measure.compile.content_keys.kernel_keys`.
@@ -102,7 +118,7 @@ def print_cached(key: str, label: str, lowered: Callable[[], KernelIR]) -> CudaK
     if printed is None:
         if len(_PRINTED) >= _MOST_PRINTED:
             _PRINTED.clear()
-        printed = _PRINTED[name] = cached_text(f"printed {name}", lambda: print_cuda(lowered()))
+        printed = _PRINTED[name] = cached_text(f"printed {name}", lambda: print_with_canonical_names(lowered()))
     return printed
 
 

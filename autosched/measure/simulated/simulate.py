@@ -77,7 +77,7 @@ class Simulated:
 
 def simulate(
     bound: BoundPipeline, schedule: Schedule, target: Target, *, seed: int = 0, program: Program | None = None,
-    printed: Sequence[CudaKernel] | None = None,
+    printed: Sequence[CudaKernel] | None = None, resources: Sequence[KernelResources] | None = None,
 ) -> Simulated:  # fmt: skip
     """Return the simulated time of a schedule on a GPU, which this machine need not have.
 
@@ -91,6 +91,7 @@ def simulate(
         seed: Seed of the noise, together with the schedule and the target's name.
         program: The lowered schedule, if available.
         printed: The CUDA C of its kernels, if available.
+        resources: The resources of its kernels, if they have been compiled.
 
     Returns:
         Times with their breakdown.
@@ -104,7 +105,7 @@ def simulate(
     device = Device.of(target)
     program = lower(bound, schedule) if program is None else program
     printed = [print_cuda(k) for k in program.kernels] if printed is None else printed
-    resources = compiled_resources(printed, target.arch)
+    resources = compiled_resources(printed, target.arch) if resources is None else resources
     scalars = default_scalars(program)
     works = [count_once(k, p, scalars) for k, p in zip(program.kernels, printed, strict=True)]
     scratch = frozenset(slot.buffer.name for slot in program.workspace)
