@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, EnumMeta, IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autosched.analysis.bound_pipeline import (
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     Deinterleaving,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound_pipeline import BoundPipeline, PipelineRewrites
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import PipelineRewrites
 from autosched.analysis.rewrites.lane_loops import LaneLoop
 from autosched.errors import ScheduleError
 from autosched.featurize import schema

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, Retiming
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import Retiming
 from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
 from autosched.analysis.rewrites.statement import rewrite_statements
 from autosched.lang.dtypes import float64

@@ -6,7 +6,8 @@ thread. Its operands occupy a tile each.
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComputationFolding
 from autosched.analysis.rewrites.computation_folding import RepeatedValue, distinct_operations, repeated_values
 from autosched.analysis.rewrites.rebuild import is_defined
 from autosched.analysis.rewrites.statement import rewrite_statements, statement_error

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, Deinterleaving
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.pipeline_rewrites import Deinterleaving
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error, region_of, strides
 
 LEAST_READS = 8

@@ -6,7 +6,8 @@ again; in one kernel a thread loads them once. Register pressure decides which i
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.search.rewrites.computation_folding import folding_rewrites
 from autosched.search.rewrites.deinterleaving import deinterleaving_rewrites

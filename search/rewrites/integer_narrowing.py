@@ -5,7 +5,8 @@ Narrower elements are fewer bytes everywhere, and more lanes of a CPU's vectors.
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import BoundPipeline, IntegerNarrowing
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import IntegerNarrowing
 from autosched.analysis.rewrites.integer_narrowing import func_error, narrow_integers
 
 

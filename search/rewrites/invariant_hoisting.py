@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from autosched.analysis.bound_pipeline import BoundPipeline, InvariantHoisting
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import InvariantHoisting
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error, invariants
 from autosched.analysis.rewrites.invariant_hoisting import operations as operations_of
 

@@ -17,15 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autosched.analysis.bound_pipeline import (
-    BoundFunc,
-    BoundPipeline,
-    ComponentFission,
-    ExpressionFission,
-    HorizontalFusion,
-)
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.expressions.operation_count import operations
 from autosched.analysis.expressions.shifts import shift_of
+from autosched.analysis.pipeline_rewrites import ComponentFission, ExpressionFission, HorizontalFusion
 from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.statement import rewrite_statements, statement_error

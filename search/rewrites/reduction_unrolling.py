@@ -7,9 +7,10 @@ positions are constants, and each slice is an ordinary Func that its consumers m
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, ReductionUnrolling
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.expressions.table_values import table_value
 from autosched.analysis.indices import index as ix
+from autosched.analysis.pipeline_rewrites import ReductionUnrolling
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.lang.expr import Load, walk
 

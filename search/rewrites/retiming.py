@@ -6,7 +6,8 @@ and the partial sums of its own points.
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import BoundPipeline, Retiming
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import Retiming
 from autosched.analysis.rewrites.rebuild import is_defined
 from autosched.analysis.rewrites.retiming import decomposed_sums, retiming_error
 from autosched.analysis.rewrites.statement import rewrite_statements

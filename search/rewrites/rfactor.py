@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from math import inf, prod, sqrt
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim, RFactor
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, LoopDim
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.search.settings import Atomics
 from autosched.target import Target

@@ -10,7 +10,8 @@ from __future__ import annotations
 from math import prod
 
 from autosched.analysis.access.scan import ScanUpdate
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, ScanBlocking
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
+from autosched.analysis.pipeline_rewrites import ScanBlocking
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_of
 from autosched.target import Target
 

@@ -6,7 +6,8 @@ decides which of them are stored and which are inlined: all inlined, they are th
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import BoundPipeline, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import WindowDoubling
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 
 SHORTEST = 3

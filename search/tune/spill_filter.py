@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autosched.analysis.bound_pipeline import BoundPipeline, PipelineRewrites
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import PipelineRewrites
 from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
 from autosched.lower.program import lower

@@ -15,7 +15,7 @@ from math import isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from autosched.analysis.bound_pipeline import PipelineRewrites
+from autosched.analysis.pipeline_rewrites import PipelineRewrites
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.errors import AutoschedError, CompileError
 from autosched.featurize.schema import INDEX

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from autosched import Func, Input, Pipeline, RDom, ScheduleError, Var, cast, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.lang.dtypes import DType, as_dtype, int32, uint8
 from autosched.lang.expr import Expr

@@ -6,7 +6,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, ScheduleError, Var, cast
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, ComponentFission, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComponentFission, HorizontalFusion
 from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.lang.boundary import KINDS

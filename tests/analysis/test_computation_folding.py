@@ -8,7 +8,8 @@ import pytest
 
 from autosched import Expr, Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, clamp, select, sqrt
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, ExpressionFission
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComputationFolding, ExpressionFission
 from autosched.analysis.rewrites.computation_folding import distinct_operations, folding_error, repeated_values
 from autosched.analysis.rewrites.expression_fission import expression_fission_error
 from autosched.analysis.rewrites.statement import rewrite_statements

@@ -10,8 +10,9 @@ import pytest
 
 from autosched import Expr, Func, Input, Pipeline, RDom, ScheduleError, Var, cast, clamp, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, Deinterleaving, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.indices import index as ix
+from autosched.analysis.pipeline_rewrites import Deinterleaving, RFactor, WindowDoubling
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.window_doubling import double_windows

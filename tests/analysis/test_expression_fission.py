@@ -9,8 +9,9 @@ import pytest
 
 from autosched import Expr, Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, clamp, interpret, select, sqrt
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, ComponentFission, ExpressionFission, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.operation_count import operations
+from autosched.analysis.pipeline_rewrites import ComponentFission, ExpressionFission, HorizontalFusion
 from autosched.analysis.rewrites.component_fission import split_components
 from autosched.analysis.rewrites.expression_fission import expression_fission_error
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs

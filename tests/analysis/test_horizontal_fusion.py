@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from autosched import Func, Input, Pipeline, ScheduleError, Var, cast, float32, int32, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import HorizontalFusion, RFactor
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.apps import get_app

@@ -12,8 +12,9 @@ import pytest
 import autosched as a
 from autosched import Func, Input, Pipeline, RDom, Var, cast, float32, int16, int32, int64, interpret, uint8, uint16
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, IntegerNarrowing, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.truncation import evaluate_truncated
+from autosched.analysis.pipeline_rewrites import IntegerNarrowing, WindowDoubling
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
 from autosched.analysis.rewrites.window_doubling import double_windows
 from autosched.analysis.value_ranges import value_ranges

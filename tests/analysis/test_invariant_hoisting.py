@@ -24,7 +24,8 @@ from autosched import (
     sqrt,
 )
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, Deinterleaving, InvariantHoisting, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import Deinterleaving, InvariantHoisting, RFactor
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors

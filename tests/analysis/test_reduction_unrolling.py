@@ -28,8 +28,9 @@ from autosched import (
 from autosched import abs as absolute
 from autosched import max as larger
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, InvariantHoisting, ReductionUnrolling, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.table_values import table_value
+from autosched.analysis.pipeline_rewrites import InvariantHoisting, ReductionUnrolling, RFactor
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.rfactor import apply_rfactors

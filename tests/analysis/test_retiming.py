@@ -10,7 +10,8 @@ import pytest
 
 from autosched import Expr, Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, interpret, select, sqrt
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, Retiming
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComputationFolding, Retiming
 from autosched.analysis.rewrites.retiming import retiming_error
 from autosched.analysis.rewrites.statement import rewrite_statements
 from autosched.lang.boundary import KINDS

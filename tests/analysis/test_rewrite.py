@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import (
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     Deinterleaving,

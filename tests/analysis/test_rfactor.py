@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 import autosched
 from autosched import Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, float32, int32, interpret, uint8
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.lang.rdom import maximum
 from autosched.schedule.io.serialise import from_json, to_json

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from autosched import Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, interpret, select, undef
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, RFactor, ScanBlocking
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import RFactor, ScanBlocking
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.apps import get_app

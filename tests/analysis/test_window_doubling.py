@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from autosched import Expr, Func, Input, Param, Pipeline, RDom, ScheduleError, Var, cast, clamp, interpret, max, undef
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import RFactor, WindowDoubling
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error, window_lengths
 from autosched.lang.dtypes import as_dtype, float32, int32

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.featurize.accesses.memory_traffic import ATOMIC_CONFLICTS
 from autosched.featurize.featurizer import Featurizer

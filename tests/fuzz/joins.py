@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 
 MOST = 2

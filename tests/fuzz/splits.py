@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, RFactor, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
+from autosched.analysis.pipeline_rewrites import RFactor, WindowDoubling
 from autosched.analysis.rewrites.rfactor import apply_rfactors, rfactor_error
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.schedule.kernel.warp_reduction import accumulation_of

@@ -9,7 +9,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, RDom, Var, cast, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, ScanBlocking
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ScanBlocking
 from autosched.analysis.rewrites.scan_blocking import block_scans, scan_error
 from autosched.lang.dtypes import as_dtype
 from autosched.lower.program import lower

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from autosched import interpret
-from autosched.analysis.bound_pipeline import (
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     Deinterleaving,

@@ -11,8 +11,8 @@ import pytest
 
 from autosched import Expr, Func, Input, Pipeline, Var, cast, interpret, select, sqrt
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import (
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     ExpressionFission,

@@ -10,7 +10,8 @@ import pytest
 
 from autosched import Expr, Func, Input, Pipeline, RDom, Var, cast, interpret, select
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import WindowDoubling
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.lang.dtypes import as_dtype
 from autosched.lower.program import lower

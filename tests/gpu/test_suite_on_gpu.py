@@ -7,7 +7,7 @@ import pytest
 
 import autosched
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import RFactor
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.apps import get_app, load_apps
 from autosched.lang.dtypes import as_dtype

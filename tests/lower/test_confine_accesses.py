@@ -13,7 +13,8 @@ import autosched
 from autosched import Func, Input, InputError, Pipeline, Var, cast, float32, int32, uint8
 from autosched import clamp as clamped
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, RFactor
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rfactor import apply_rfactors
 from autosched.apps import get_app
 from autosched.codegen.cuda import KernelParam, cuda_prelude, print_cuda

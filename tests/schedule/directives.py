@@ -18,8 +18,8 @@ from autosched import Func, Input, Pipeline, RDom, Var, cast, clamp, exp, float3
 from autosched import max as larger
 from autosched import min as smaller
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import (
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     Deinterleaving,

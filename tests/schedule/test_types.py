@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosched.analysis.bound_pipeline import HorizontalFusion, RFactor
+from autosched.analysis.pipeline_rewrites import HorizontalFusion, RFactor
 from autosched.schedule.types import FusedProducer, Inlined, Kernel, Root, Schedule
 from tests.schedule.building import block, member, root, thread
 

@@ -6,7 +6,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import HorizontalFusion
 from autosched.lower.program import lower
 from autosched.measure.problem import Problem
 from autosched.schedule.legality.validate import violations

@@ -11,7 +11,8 @@ import pytest
 
 from autosched import Func, Input, Pipeline, Var, float32, interpret
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import BoundPipeline, ComponentFission, ExpressionFission, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComponentFission, ExpressionFission, HorizontalFusion
 from autosched.measure.problem import Problem
 from autosched.schedule.io.serialise import load_schedule, save_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline

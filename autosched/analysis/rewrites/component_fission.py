@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComponentFission
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComponentFission
 from autosched.analysis.rewrites.rebuild import (
     Replacement,
     fresh_name,

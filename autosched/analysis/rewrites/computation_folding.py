@@ -14,10 +14,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.hash_consing import node_key
 from autosched.analysis.expressions.operation_count import CALL_OPERATIONS
 from autosched.analysis.expressions.shifts import shift_of, shifted
+from autosched.analysis.pipeline_rewrites import ComputationFolding
 from autosched.analysis.rewrites.rebuild import fresh_name, func_of_value
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.analysis.rewrites.value_extraction import (

@@ -14,9 +14,10 @@ from dataclasses import replace
 from functools import reduce
 from math import prod
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, Box, Deinterleaving
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, Box
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.to_index import to_index
+from autosched.analysis.pipeline_rewrites import Deinterleaving
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, is_defined, rebuild_pipeline
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ExpressionFission
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.hash_consing import Interner
+from autosched.analysis.pipeline_rewrites import ExpressionFission
 from autosched.analysis.rewrites.rebuild import fresh_name, func_of_value
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.analysis.rewrites.value_extraction import (

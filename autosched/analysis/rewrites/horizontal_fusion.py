@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, HorizontalFusion
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import HorizontalFusion
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, rewrite_history
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError

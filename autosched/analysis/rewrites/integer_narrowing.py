@@ -14,9 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, IntegerNarrowing
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.expressions.overflow import has_overflow
 from autosched.analysis.expressions.truncation import evaluate_truncated, narrowest_type
+from autosched.analysis.pipeline_rewrites import IntegerNarrowing
 from autosched.analysis.rewrites.rebuild import Replacement, is_defined, rebuild_pipeline
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.analysis.value_ranges import loop_spans, value_ranges

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, InvariantHoisting
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.hash_consing import Interner
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.to_index import to_index
+from autosched.analysis.pipeline_rewrites import InvariantHoisting
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, is_defined, rebuild_pipeline, with_values
 from autosched.analysis.rewrites.rewrite import apply, build
 from autosched.errors import ScheduleError

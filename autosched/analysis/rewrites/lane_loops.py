@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import AccessFootprint, BoundPipeline, BoundStage, LaneLoop, LoopDim
+from autosched.analysis.bound_pipeline import AccessFootprint, BoundPipeline, BoundStage, LoopDim
 from autosched.analysis.indices import index as ix
+from autosched.analysis.pipeline_rewrites import LaneLoop
 from autosched.analysis.rewrites.mainloop_step import with_one_step
 from autosched.analysis.rewrites.rewrite import apply, build
 

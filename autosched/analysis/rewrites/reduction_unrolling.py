@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage, ReductionUnrolling
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.expressions.overflow import has_overflow
+from autosched.analysis.pipeline_rewrites import ReductionUnrolling
 from autosched.analysis.rewrites.constant_substitution import ConstantSubstitution
 from autosched.analysis.rewrites.rebuild import Replacement, is_defined, rebuild_pipeline, with_replaced_reads
 from autosched.analysis.rewrites.rewrite import apply, build

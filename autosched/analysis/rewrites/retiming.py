@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from autosched.analysis.bound_pipeline import BoundPipeline, Retiming
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.shifts import shift_of, shifted
+from autosched.analysis.pipeline_rewrites import Retiming
 from autosched.analysis.rewrites.horizontal_fusion import MOST_VALUES
 from autosched.analysis.rewrites.rebuild import fresh_name, with_values
 from autosched.analysis.rewrites.rewrite import apply, build

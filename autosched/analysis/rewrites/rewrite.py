@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import NamedTuple
 
-from autosched.analysis.bound_pipeline import (
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_memo import pipeline_memo
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     Deinterleaving,
     HorizontalFusion,
@@ -26,7 +27,6 @@ from autosched.analysis.bound_pipeline import (
     StatementRewrite,
     WindowDoubling,
 )
-from autosched.analysis.pipeline_memo import pipeline_memo
 
 _MEMO = "_rewrites"
 

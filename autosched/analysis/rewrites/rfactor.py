@@ -20,8 +20,9 @@ from dataclasses import replace
 from functools import reduce
 
 from autosched.analysis.access.accumulation import Accumulation, identity
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, RFactor
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.indices import index as ix
+from autosched.analysis.pipeline_rewrites import RFactor
 from autosched.analysis.rewrites.rebuild import (
     Replacement,
     fresh_name,

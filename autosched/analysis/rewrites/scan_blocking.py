@@ -25,7 +25,8 @@ from functools import reduce
 
 from autosched.analysis.access.accumulation import identity
 from autosched.analysis.access.scan import ScanUpdate, find_scan
-from autosched.analysis.bound_pipeline import BoundPipeline, ScanBlocking
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ScanBlocking
 from autosched.analysis.rewrites.rebuild import Replacement, fresh_name, rebuild_pipeline, with_replaced_reads
 from autosched.analysis.rewrites.recurrence_powers import times_matrix_power, times_powers
 from autosched.analysis.rewrites.rewrite import apply, build

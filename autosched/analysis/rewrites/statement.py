@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, Retiming, StatementRewrite
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComputationFolding, Retiming, StatementRewrite
 from autosched.analysis.rewrites.computation_folding import folding_error
 from autosched.analysis.rewrites.expression_fission import expression_fission_error
 from autosched.analysis.rewrites.retiming import retiming_error

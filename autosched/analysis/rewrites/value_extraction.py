@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from autosched.analysis.bound_pipeline import BoundPipeline, StatementRewrite
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import StatementRewrite
 from autosched.analysis.rewrites.rebuild import (
     Replacement,
     is_defined,

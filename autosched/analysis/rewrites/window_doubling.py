@@ -21,10 +21,11 @@ from functools import partial, reduce
 from typing import NamedTuple
 
 from autosched.analysis.access.accumulation import Accumulation
-from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage, WindowDoubling
+from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.expressions.interval_arithmetic import ValueRange
 from autosched.analysis.expressions.truncation import evaluate_truncated, narrowest_type
 from autosched.analysis.indices import index as ix
+from autosched.analysis.pipeline_rewrites import WindowDoubling
 from autosched.analysis.rewrites.rebuild import (
     Replacement,
     fresh_name,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from autosched.analysis.bound_pipeline import PipelineRewrites
+from autosched.analysis.pipeline_rewrites import PipelineRewrites
 from autosched.codegen.cuda import CudaKernel
 from autosched.codegen.identical_kernels import print_with_canonical_names
 from autosched.lower.ir import KernelIR

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from autosched.analysis.bound_pipeline import (
-    BoundFunc,
-    BoundPipeline,
+from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     Deinterleaving,
     HorizontalFusion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autosched.analysis.bound_pipeline import (
+from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     ExpressionFission,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from autosched.analysis.bound_pipeline import BoundPipeline, ComputationFolding, ExpressionFission, Retiming
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.pipeline_rewrites import ComputationFolding, ExpressionFission, Retiming
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.sketch.sketch import storage_order
 from autosched.schedule.io.serialise import from_json

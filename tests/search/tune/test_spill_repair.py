@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autosched.analysis.bind import bind
-from autosched.analysis.bound_pipeline import HorizontalFusion
+from autosched.analysis.pipeline_rewrites import HorizontalFusion
 from autosched.apps import get_app
 from autosched.errors import CompileError
 from autosched.featurize.schema import INDEX
