@@ -48,6 +48,13 @@ def test_schedule_and_export(tmp_path: Path) -> None:
     assert "int64_t times" in exported["prototype"]
 
 
+def test_run_names_the_command_for_a_file_of_a_time_loop(tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    run("schedule", "smoother7pt", *SIZES, "--target", "cpu", "--times", 2, "--strategy", "roots", "--out", file)
+    message = "has the schedules of a time loop, not one of a pipeline: export it with `autosched export --times`"
+    assert message in " ".join(run("run", "smoother7pt", *SIZES, "--schedule", file, code=2).output.split())
+
+
 def test_times_that_no_model_predicts() -> None:
     text = run("schedule", "smoother7pt", *SIZES, "--target", "h200", "--times", 5, "--strategy", "roots").output
     assert "nan" not in text

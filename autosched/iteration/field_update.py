@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.specialise import specialised_params
 from autosched.errors import DSLError, InputError
-from autosched.iteration.step_unrolling import UnrolledSteps, unroll_steps
+from autosched.iteration.step_unrolling import OutputBox, UnrolledSteps, unroll_steps, whole_box
 from autosched.lang.expr import Param, Scalar
-from autosched.lang.func import Input
+from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
 
 TIMES = "times"
@@ -112,8 +112,8 @@ class FieldUpdate:
 
         Raises:
             InputError: If one is missing or unknown, or if a field and its next value differ in shape.
+            BoundsError: If a point of a field's next value needs points outside of an input.
         """
-        step = self.step
         for name in shapes:
             if all(name != i.name for i in self.inputs):
                 raise InputError(
@@ -123,6 +123,7 @@ class FieldUpdate:
         if missing:
             raise InputError(f"iteration {self.name!r} needs the shape of {missing[0]!r}: add it to shapes")
         sizes = {name: tuple(map(int, shape)) for name, shape in shapes.items()}
+        step = self._boxed_step
         bound = bind(step, {i.name: sizes[i.name] for i in step.inputs}, self._without_steps(params))
         regions = {name: bound.funcs[func].region for name, func, _ in bound.output_components}
         for field, source in self.fields.items():
@@ -139,6 +140,18 @@ class FieldUpdate:
                     "give both one shape"
                 )
         return sizes
+
+    @cached_property
+    def _boxed_step(self) -> Pipeline:
+        """One step, in which outputs without a box have that of a field whose next value they are."""
+        inputs = {i.name: i for i in self.inputs}
+        fields = {source: inputs[field] for field, source in reversed(self.fields.items())}  # of several, the first
+        funcs = (o.func for o in self.step.outputs for _ in o.func.dtypes)
+        boxes: dict[Func, OutputBox] = {}
+        for name, func in zip(self.step.output_names, funcs, strict=True):
+            boxes.setdefault(func, whole_box(fields[name]))
+        outputs = [Output(o.func, boxes[o.func] if o.box is None else o.box) for o in self.step.outputs]
+        return Pipeline(outputs, self.name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}: {', '.join(self.fields)}, {self.times} steps>"

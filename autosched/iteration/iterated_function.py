@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, overload
 
-from autosched.builder_function import NUMBERS, BuilderFunction, ClassifiedArguments, Given, pipeline_of_returned
+from autosched.builder_function import BuilderFunction, ClassifiedArguments, Given, pipeline_of_returned
 from autosched.errors import DSLError, InputError
 from autosched.iteration.field_update import TIMES, StepValues, check_times
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
+from autosched.iteration.step_values import typed_number
 from autosched.iteration.time_loop import TimeLoop
 from autosched.iteration.time_loop_signature import SEQUENCES
 from autosched.kernel_cache import CacheInfo, CompileOptions, Invocation, KernelCache, check_options
@@ -30,7 +32,8 @@ class IteratedFunction:
     Args:
         function: Returns the next value of each field: a Func, or a field whose value it takes.
         times: Number of steps of a call that gives none.
-        by_step: Values of parameters by the step's number.
+        by_step: Values of parameters by the step's number. A parameter has the type of all of its values for ``times``
+            steps together: ints and floats are floats.
         options: Options of scheduling and compilation.
 
     Attributes:
@@ -126,7 +129,7 @@ class IteratedFunction:
         for name in arguments:
             if name in self._by_step:
                 raise InputError(f"{name!r} of {self._builder.name!r} has a value for each step: pass it by keyword")
-        given = self._builder.classify(**arguments, **{name: self._first(name) for name in self._by_step})
+        given = self._builder.classify(**arguments, **self._typed_values)
         loop = self._build(given)
         return Invocation(
             loop.step,
@@ -136,22 +139,19 @@ class IteratedFunction:
             given.device,
         )
 
-    def _first(self, name: str) -> Any:
-        """Return the first value of a parameter by step, which decides its type."""
-        values = self._by_step[name]
-        if values is None:
-            return 0.0
-        first: object = values
-        if callable(values):
-            first = values(0)
-        elif isinstance(values, SEQUENCES):
-            first = values[0] if len(values) else "nothing"
-        if not isinstance(first, NUMBERS):
-            raise InputError(
-                f"parameter {name!r} of {self._builder.name!r} is {first!r} in the first step: give a function of the "
-                "step's number that returns a number, or a number for each step"
-            )
-        return first
+    @cached_property
+    def _typed_values(self) -> dict[str, Any]:
+        """A number of the type of each parameter by step, from its values in all steps of a call that gives none."""
+        steps = range(max(self._times, 1))
+        numbers = {}
+        for name, values in self._by_step.items():
+            if callable(values):
+                all_values: list[Any] = [values(step) for step in steps]
+            else:
+                all_values = list(values) if isinstance(values, SEQUENCES) else [0.0 if values is None else values]
+            what = f"parameter {name!r} of {self._builder.name!r}"
+            numbers[name] = typed_number(what, all_values)
+        return numbers
 
     def _build(self, given: ClassifiedArguments) -> TimeLoop:
         loop = self._builder.build(given)
@@ -162,6 +162,11 @@ class IteratedFunction:
         """Return the time loop of what the function returned."""
         values = list(returned) if isinstance(returned, tuple | list) else [returned]
         inputs = [i for i in given.values() if isinstance(i, Input)]
+        if values and all(isinstance(v, Input) for v in values):
+            raise DSLError(
+                f"{_KIND} {name!r} returns only its fields ({', '.join(v.name for v in values)}) and computes nothing",
+                hint="return a Func for at least one of them, and the fields that others take the value of",
+            )
         pipeline = pipeline_of_returned([v for v in values if not isinstance(v, Input)], _KIND, name)
         arrays = iter(pipeline.output_names)
         sources: list[str] = []
@@ -245,7 +250,8 @@ def iterate(
             decorator.
         times: Number of steps of a call that gives none; 0 or more.
         fields: For a Pipeline, as for `TimeLoop`.
-        by_step: Parameters with a value for each step: functions of the step's number, from 0.
+        by_step: Parameters with a value for each step: functions of the step's number, from 0. Of a function, a
+            parameter has the type of all values for ``times`` steps together: ints and floats are floats.
         target: For a function, the device as for `autosched.schedule`; when left out, the GPU of the arrays, or the
             CPU.
         backend: For a function, as for `ScheduledPipeline.compile`.

@@ -16,6 +16,8 @@ from autosched.lang.pipeline import Pipeline, producers_of
 
 Value = tuple[Func | Input, int]
 """A field between two steps: a Func or Input, and the number of its component."""
+OutputBox = tuple[tuple[Expr, Expr], ...]
+"""Half-open box of an output, (low, high) per dimension."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def unroll_steps(
     outputs: dict[Func, Output] = {}
     for field, (value, _) in current.items():
         if isinstance(value, Func):
-            outputs.setdefault(value, Output(value, _whole(field)))
+            outputs.setdefault(value, Output(value, whole_box(field)))
     pipeline = Pipeline(list(outputs.values()), f"{step.name}_{steps}")
     returned = {value: name for name, value in _arrays(pipeline).items()}
     after = {f.name: v.name if isinstance(v, Input) else returned[v, k] for f, (v, k) in current.items()}
@@ -80,7 +82,7 @@ def unroll_steps(
     return UnrolledSteps(steps, pipeline, after, used)
 
 
-def _whole(field: Input) -> tuple[tuple[Expr, Expr], ...]:
+def whole_box(field: Input) -> OutputBox:
     """Return the box of a field."""
     return tuple((Const(0, int32, weak=True), ShapeDim(field, axis)) for axis in range(field.ndim))
 

@@ -107,7 +107,8 @@ class TimeLoop(FieldUpdate):
 
         Raises:
             InputError: If the file cannot be read; otherwise as for `schedule`.
-            ScheduleError: If it has no schedules of this time loop, or they are illegal for shapes or target.
+            ScheduleError: If it has no schedules of this time loop, was made for another target, or the schedules are
+                illegal for the shapes.
         """
         return load_versions(path, self, self._shapes_of(shapes, inputs), target, params)
 

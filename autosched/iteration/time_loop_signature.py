@@ -84,7 +84,13 @@ class TimeLoopSignature(CallSignature):
         values: dict[str, np.generic] = {}
         for name, dtype in self.by_step.items():
             for number, value in enumerate(self.values_of(name, given[name], times)):
-                values[step_scalar(name, number)] = as_scalar(value, name, dtype)
+                try:
+                    values[step_scalar(name, number)] = as_scalar(value, name, dtype)
+                except InputError as error:
+                    raise InputError(
+                        f"{error} in step {number}; the type of {name!r} is that of its values in by_step, or its "
+                        "declared one: give values of this type"
+                    ) from error
         return replace(call, scalars={**call.scalars, **values})
 
     def values_of(self, name: str, given: StepValues | None, times: int) -> list[Any]:

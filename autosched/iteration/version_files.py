@@ -9,10 +9,9 @@ from pathlib import Path
 from autosched.atomic_files import replacement_of
 from autosched.errors import InputError
 from autosched.iteration.protocol import ScheduledSteps
-from autosched.schedule.io.serialise import to_document
+from autosched.schedule.io.serialise import TIME_LOOP_FORMAT, to_document
 from autosched.schedule.io.strict_json import indented
 
-FORMAT = "autosched-iteration"
 VERSION = 1
 """Incremented whenever this release would misread files of the last version."""
 
@@ -38,10 +37,11 @@ def to_versions_document(scheduled: ScheduledSteps) -> dict[str, object]:
     """Return the JSON document of a time loop's schedules as plain data."""
     update = scheduled.update
     return {
-        "format": FORMAT,
+        "format": TIME_LOOP_FORMAT,
         "version": VERSION,
         "step": update.step.hash,
         "name": update.name,
+        "target": scheduled.target.name,
         "fields": dict(update.fields),
         "by_step": list(update.by_step),
         "stop": scheduled.stop,

@@ -14,9 +14,9 @@ from autosched.errors import InputError, ScheduleError
 from autosched.iteration.deep_tuning import timed_version
 from autosched.iteration.field_update import FieldUpdate
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
-from autosched.iteration.version_files import FORMAT, VERSION
+from autosched.iteration.version_files import VERSION
 from autosched.lang.expr import Scalar
-from autosched.schedule.io.serialise import LARGEST_FILE, from_json
+from autosched.schedule.io.serialise import LARGEST_FILE, TIME_LOOP_FORMAT, from_json
 from autosched.schedule.io.strict_json import parse
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
@@ -56,13 +56,19 @@ class _Reader:
         self, document: Any, shapes: Mapping[str, Sequence[int]], target: Target, params: Mapping[str, Scalar] | None
     ) -> ScheduledTimeLoop:  # fmt: skip
         update = self._update
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
+        if not isinstance(document, dict) or document.get("format") != TIME_LOOP_FORMAT:
             self._refuse("is no file of schedules of a time loop")
         if document.get("version") != VERSION:
             self._refuse(f"has version {document.get('version')!r}, this release reads {VERSION}")
         own = update.step.hash, dict(update.fields), list(update.by_step)
         if own != tuple(document.get(key) for key in ("step", "fields", "by_step")):
             self._refuse(f"was made for another step than {update.name!r}, or for other fields")
+        made_for = document.get("target", target.name)  # files of earlier releases have none
+        if made_for != target.name:
+            raise ScheduleError(
+                f"{self._path} was made for target {made_for!r}, not for {target.name!r}; load it for the former, or "
+                "make a new one with ScheduledTimeLoop.save"
+            )
         entries = document.get("versions")
         if not isinstance(entries, list) or not entries:
             self._refuse("has no versions")

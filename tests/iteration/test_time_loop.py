@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import autosched
-from autosched import DSLError, Func, Input, InputError, Param, Pipeline, Var, float32, float64
+from autosched import BoundsError, DSLError, Func, Input, InputError, Param, Pipeline, Var, float32, float64
 from autosched.apps import get_app
 from autosched.iteration import deep_tuning
+from autosched.iteration.step_values import typed_number
 from autosched.runtime.backends import cpu
 from tests.iteration.steps import (
     BOUNDARIES,
@@ -251,8 +252,64 @@ def test_refused(make: Any, error: type[Exception], message: str) -> None:
 @pytest.mark.parametrize("values", [[], "abc", {0: 1.0}, lambda n: None, np.zeros((3, 1))])
 def test_values_by_step_are_numbers(values: Any) -> None:
     scaled = autosched.iterate(_scaled, times=3, strategy="roots", backend="interpreter", by_step={"gain": values})
-    with pytest.raises(InputError, match=r"parameter 'gain' of '_scaled' is .* in the first step: give a function of"):
+    with pytest.raises(InputError, match=r"'gain' of '_scaled' (is .* in step 0|has no values): give a function of"):
         scaled(np.ones(4))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([2, 0.5, 3], 3.0), (lambda n: [0.5, 2, 3][n], 3.0), ([1, 2.5, 2], 5.0), ([2, 2, 2], 8.0),
+        (np.array([2.0, 0.5, 0.25]), 0.25), ([np.float32(2.0), 2, 1], 4.0), ([True, 2, 0.5], 1.0),
+    ],
+)  # fmt: skip
+def test_the_type_of_values_by_step_is_that_of_all(values: Any, expected: float) -> None:
+    scaled = autosched.iterate(_scaled, times=3, strategy="roots", backend="interpreter", by_step={"gain": values})
+    assert_equal_bits(scaled(np.ones(4)), {"after": np.full(4, expected)})
+
+
+def test_values_by_step_have_a_common_type() -> None:
+    for values, expected in [
+        ([1, 0.5], float), ([3, -5], int), ([True, False], bool), ([np.float32(1), 2], np.float32),
+        ([np.int8(1), np.int32(2)], np.int32), ([np.float32(1), np.float64(2)], np.float64), ([1, True], int),
+    ]:  # fmt: skip
+        assert type(typed_number("it", values)) is expected
+    assert typed_number("it", [1, 1 << 40, -3]) == 1 << 40, "int64"
+
+
+def test_values_of_a_call_of_another_type_are_refused() -> None:
+    scaled = autosched.iterate(_scaled, times=2, strategy="roots", backend="interpreter", by_step={"gain": [1, 2]})
+    with pytest.raises(InputError, match=r"0\.5 is no whole number in step 1; the type of 'gain' is that of"):
+        scaled(np.ones(4), gain=[1, 0.5])
+
+
+def test_the_box_is_that_of_the_field() -> None:
+    """No box follows from a step that reads its field at moved points alone."""
+    y, x, u, after = Var("y"), Var("x"), Input("u", float64, 2), Func("after")
+    edges = u.clamped()
+    after[y, x] = edges[y, x - 1] + edges[y, x + 1]
+    loop = autosched.iterate(Pipeline(after, name="sides"), times=3)
+    field = np.random.default_rng(0).random((5, 9))
+    result = field
+    for _ in range(3):
+        padded = np.pad(result, ((0, 0), (1, 1)), mode="edge")
+        result = padded[:, :-2] + padded[:, 2:]
+    for target, backend in (("cpu", "cpu"), ("h200", "emulator")):
+        kernel = loop.schedule({"u": (5, 9)}, target, strategy="roots").compile(backend)
+        np.testing.assert_array_equal(kernel(u=field), result)
+
+
+def test_a_step_that_reads_outside_of_its_field_is_refused() -> None:
+    x, u, after = Var("x"), Input("u", float64, 1), Func("after")
+    after[x] = u[x - 1] + u[x + 1]
+    with pytest.raises(BoundsError, match="u"):
+        autosched.iterate(Pipeline(after)).schedule({"u": (9,)}, "cpu", strategy="roots")
+
+
+def test_a_step_that_computes_nothing_is_refused() -> None:
+    swap = autosched.iterate(lambda a, b: (b, a))
+    with pytest.raises(DSLError, match=r"returns only its fields \(b, a\) and computes nothing"):
+        swap(np.ones(4), np.ones(4))
 
 
 def test_one_value_for_all_steps() -> None:

@@ -34,6 +34,8 @@ def test_a_file_has_all_versions(tmp_path: Path) -> None:
     [
         ({"format": "autosched-schedule"}, "is no file of schedules of a time loop"),
         ({"version": 2}, "has version 2, this release reads 1"),
+        ({"target": "H200"}, "was made for target 'H200', not for 'cpu'; load it for the former, or make a new one"),
+        ({"target": 3}, "was made for target 3, not for 'cpu'"),
         ({"step": "0" * 64}, "was made for another step than 'diffusion'"),
         ({"fields": {}}, "was made for another step"),
         ({"versions": []}, "has no versions"),
@@ -52,6 +54,15 @@ def test_other_files_are_refused(tmp_path: Path, change: dict[str, Any], message
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(ScheduleError, match=message):
         diffusion().load(file, SHAPES, "cpu")
+
+
+def test_files_without_a_target_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "diffusion.json"
+    fused(diffusion(), arrays(diffusion()), (1.0,), "cpu").save(file)
+    document = json.loads(file.read_text())
+    assert document.pop("target") == "cpu"
+    file.write_text(json.dumps(document))
+    assert diffusion().load(file, SHAPES, "cpu").composed(3) == (1, 1, 1)
 
 
 def test_unreadable_files_and_other_iterations(tmp_path: Path) -> None:

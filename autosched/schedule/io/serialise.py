@@ -56,6 +56,8 @@ from autosched.schedule.types import (
 )
 
 FORMAT = "autosched-schedule"
+TIME_LOOP_FORMAT = "autosched-iteration"
+"""Format of files of `autosched.iteration.version_files`, which are refused with a message of their own."""
 NOTES = "provenance"
 """Key of optional notes on the origin of a schedule."""
 VERSION = 1
@@ -418,6 +420,11 @@ class _Reader:
         """Check format and version, before anything that depends on them."""
         entries = top.mapping()
         if "format" not in entries or entries["format"].value != FORMAT:
+            if "format" in entries and entries["format"].value == TIME_LOOP_FORMAT:
+                raise top.error(
+                    "has the schedules of a time loop, not one of a pipeline: export it with `autosched export "
+                    "--times`, or load it with autosched.iterate(pipeline).load()"
+                )
             raise top.error(f'is no schedule: one starts with "format": "{FORMAT}"; {_REMAKE}')
         if "version" not in entries:
             raise top.error(f"lacks its version: this release reads version {VERSION}; {_REMAKE}")
