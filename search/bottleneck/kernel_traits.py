@@ -16,6 +16,7 @@ class KernelTraits:
 
     Attributes:
         is_iterated: Whether it computes one of several equal sweeps, of which another is its producer or consumer.
+        has_sweeps_beside: Whether another kernel computes such a sweep, so that more sweeps can be fused.
         has_copies: Whether it copies what it reads to shared memory (cache reads).
         has_window: Whether it has a sliding window.
         prefetches: Whether it loads tiles a step ahead.
@@ -25,6 +26,7 @@ class KernelTraits:
     """
 
     is_iterated: bool
+    has_sweeps_beside: bool
     has_copies: bool
     has_window: bool
     prefetches: bool
@@ -48,8 +50,10 @@ class KernelTraits:
             if loop not in kernel.mainloops:
                 points *= loop.extent
         stored = schedule.materialised - kernel.materialised
+        sweeps = _neighbouring_sweeps(bound, kernel)
         return cls(
-            is_iterated=_is_iterated(bound, kernel),
+            is_iterated=bool(sweeps),
+            has_sweeps_beside=not sweeps <= set(_computed(bound, kernel)),
             has_copies=bool(kernel.cache_reads),
             has_window=kernel.is_sliding_window,
             prefetches=kernel.double_buffered,
@@ -75,18 +79,19 @@ def _operations(bound: BoundPipeline, name: str) -> int:
     return sum(operations_by_type(stage.values).total() for stage in bound.funcs[name].stages)
 
 
-def _is_iterated(bound: BoundPipeline, kernel: Kernel) -> bool:
-    """Whether a Func with operations reads, or is read by, a Func with the same definition up to names.
+def _neighbouring_sweeps(bound: BoundPipeline, kernel: Kernel) -> set[str]:
+    """Return the Funcs that a Func of the kernel reads, or is read by, with the same definition up to names.
 
     Funcs without operations in between, such as boundary conditions, are looked through. Scans and reductions, which
     read themselves, are no sweeps: time tiles do not apply to them.
     """
     sweeps = [n for n in _computed(bound, kernel) if _operations(bound, n) and n not in _sources(bound, n)]
-    return any(
-        _shape(bound, bound.funcs[name]) == _shape(bound, bound.funcs[other])
+    return {
+        other
         for name in sweeps
         for other in (*_producers(bound, name), *_consumers(bound, name))
-    )
+        if _shape(bound, bound.funcs[name]) == _shape(bound, bound.funcs[other])
+    }
 
 
 def _producers(bound: BoundPipeline, name: str) -> set[str]:

@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "iterated bandwidth",
-        lambda o: o.traits.is_iterated and o.is_bandwidth_bound(MemoryLevel.DRAM, *_CACHES),
+        lambda o: o.traits.has_sweeps_beside and o.is_bandwidth_bound(MemoryLevel.DRAM, *_CACHES),
         Move.FUSE_STEPS,
         {
             "cuda": "fuse more sweeps in one kernel (time tiles): each fused sweep saves a round trip to memory",

@@ -9,6 +9,7 @@ import pytest
 import autosched
 from autosched import Func, Input, Pipeline, ScheduledPipeline, Var, float32
 from autosched.analysis.bind import bind
+from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.search.bottleneck.classification import BottleneckKind
 from autosched.search.bottleneck.kernel_profile import MemoryLevel
@@ -62,6 +63,15 @@ def test_iterated_stencils_fuse_steps() -> None:
     cpu = scheduled_app("smoother7pt", {"D": 256, "H": 256, "W": 256}, "cpu")
     d = feature_diagnoses(cpu)["smoother7pt_sweep_2"]
     assert moves(d) == {Move.FUSE_STEPS} and "parallel loop" in d.hints[0]
+
+
+def test_one_kernel_of_all_sweeps_has_none_to_fuse() -> None:
+    app = get_app("smoother7pt")
+    shapes = {"in": (256, 256, 256)}
+    s = autosched.schedule(app.build(T=2), shapes, "cpu", measure_finalists=False, reuse=False)
+    (d,) = feature_diagnoses(s).values()
+    assert d.traits.is_iterated and not d.traits.has_sweeps_beside
+    assert d.bottleneck.kind is BottleneckKind.BANDWIDTH and Move.FUSE_STEPS not in moves(d)
 
 
 def test_scans_are_no_sweeps() -> None:
