@@ -264,8 +264,8 @@ def _shapes_of(pipeline: Pipeline, shapes: Shapes | None, inputs: Mapping[str, A
         return {name: _shape_of(name, value) for name, value in inputs.items()}
     if shapes is not None and not isinstance(shapes, Mapping):
         raise InputError(
-            f"shapes is a {type(shapes).__qualname__}, expected a shape for every input by name; arrays to take the "
-            "shapes from go to inputs={...}"
+            f"shapes is of type {type(shapes).__qualname__}, expected a shape for every input by name; arrays to take "
+            "the shapes from go to inputs={...}"
         )
     if shapes is None and pipeline.inputs:
         example = ", ".join(f"{i.name!r}: ({', '.join(i.dims)}{',' * (i.ndim == 1)})" for i in pipeline.inputs)

@@ -9,6 +9,7 @@ from typing import Any, overload
 from autosched.builder_function import BuilderFunction, Given, pipeline_of_returned
 from autosched.kernel_cache import CacheInfo, CompileOptions, Invocation, KernelCache, check_options, schedule_pipeline
 from autosched.lang.pipeline import Pipeline
+from autosched.plural import counted
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
@@ -93,7 +94,8 @@ class JitFunction:
         )
 
     def __repr__(self) -> str:
-        return f"<JitFunction {self._builder.name}{self._builder.signature}: {self.cache_info().currsize} kernels>"
+        kernels = counted(self.cache_info().currsize, "kernel")
+        return f"<JitFunction {self._builder.name}{self._builder.signature}: {kernels}>"
 
 
 def _finish(returned: object, given: Given, name: str) -> Pipeline:
@@ -130,7 +132,7 @@ def jit(
         target: The device, as for `autosched.schedule`; when left out, the GPU of the arrays, or the CPU.
         backend: The backend, as for `ScheduledPipeline.compile`.
         fast_math: As for `ScheduledPipeline.compile`.
-        **options: Further keywords of `autosched.schedule`, such as ``strategy``, ``seed`` and ``seconds``.
+        **options: Further keywords of `autosched.schedule`, such as ``guide``, ``strategy`` and ``seconds``.
 
     Raises:
         InputError: If there is no such option, or the function takes ``*args`` or ``**kwargs``.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.plural import counted
 from autosched.runtime.timing.durations import format_time
 from autosched.schedule.types import Schedule
 from autosched.search.evaluate.counts import Counts
@@ -79,7 +80,8 @@ class SearchResult:
         note = f"; {self.note}" if self.note else ""
         cut = ", cut short" if self.cut_short else ""
         best = _predicted(self.ranked[0].seconds)
-        return f"<SearchResult: {len(self.ranked)} schedules in {format_time(self.seconds)}{cut}, best {best}{note}>"
+        schedules = counted(len(self.ranked), "schedule")
+        return f"<SearchResult: {schedules} in {format_time(self.seconds)}{cut}, best {best}{note}>"
 
 
 def _predicted(seconds: float) -> str:

@@ -115,7 +115,7 @@ def test_wrong_reference(altered: Callable[..., App]) -> None:
     result = run("--check", "blur", "sgemm", code=1)
     assert "blur                      WRONG" in result.stdout and "sgemm                     ok" in result.stdout
     assert result.stdout.count("output differs from the reference's: ") == len(BACKENDS)
-    assert result.stderr == "error: 1 of 2 apps are wrong: blur\n"
+    assert result.stderr == "error: 1 of 2 apps is wrong: blur\n"
 
 
 def test_backend_that_differs_from_the_interpreter(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 import torch
 
 import autosched
-from autosched import DSLError, Func, Input, InputError, Param, RDom, Var, float32, uint8
+from autosched import DSLError, Func, Guide, Input, InputError, KernelGuide, Param, RDom, Var, float32, uint8
 from autosched import kernel_cache as kernel_cache_module
+from autosched.schedule.types import LoopKind
 
 jit = autosched.jit(strategy="roots", backend="interpreter")
 y, x = Var("y"), Var("x")
@@ -260,6 +262,21 @@ def test_options_reach_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_cache_module, "schedule", spy)
     assert f.compiled(picture()).backend == "emulator"
     assert seen == {"target": "h200", "params": {}, "strategy": "roots", "seed": 7, "seconds": 1.5}
+
+
+def test_a_guide_restricts_the_search(tmp_path: Path) -> None:
+    guide = Guide(KernelGuide(threads={"x": 16, "y": 4}))
+    file = tmp_path / "guide.json"
+    file.write_text(guide.to_json())
+    image = picture((32, 64))
+    for given in (guide, str(file)):
+        guided = autosched.jit(guide=given, target="h200", backend="interpreter", effort="fast")(box)
+        scheduled = guided.scheduled(image)
+        assert all(t.extent("x", LoopKind.THREAD) == 16 for k in scheduled.schedule.kernels for t in k.tilings())
+        assert scheduled.provenance is not None and scheduled.provenance.guide == guide.to_json()
+        np.testing.assert_allclose(guided(image), expected(image), rtol=1e-6)
+    with pytest.raises(InputError, match="guide is of type int: give a Guide"):
+        autosched.jit(guide=3)(box)(image)
 
 
 @pytest.mark.parametrize("wrong", ["stratgy", "inputs", "shapes"])

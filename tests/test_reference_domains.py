@@ -330,7 +330,7 @@ def gain_pipeline() -> Pipeline:
     [
         ({}, {"gain": 1.0}, "input src is missing"),
         ({"src": None, "more": None}, {"gain": 1.0}, "there is no input more; the pipeline has: src"),
-        ({"src": [1.0, 2.0]}, {"gain": 1.0}, "input 'src' is a list; pass a NumPy array"),
+        ({"src": [1.0, 2.0]}, {"gain": 1.0}, "input 'src' is of type list; pass a NumPy array"),
         ({"src": np.zeros(2)}, {"gain": 1.0}, r"element type float64, not float32; convert it with \.astype"),
         ({"src": np.zeros(2, ">f4")}, {"gain": 1.0}, "element type >f4"),
         ({"src": np.zeros((2, 2), np.float32)}, {"gain": 1.0}, "2 dimensions, not 1"),

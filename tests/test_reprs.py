@@ -58,7 +58,7 @@ HASH = JOB.schedule_hash[:12]
         ),
         (
             SearchResult((RankedSchedule(SCHEDULE, math.nan),), Counts(), 0.002, note="too long"),
-            "<SearchResult: 1 schedules in 2 ms, best not predicted; too long>",
+            "<SearchResult: 1 schedule in 2 ms, best not predicted; too long>",
         ),
         (ROOTS, "<Trial roots: 30 µs>"),
         (SEARCHED, "<Trial: 16 µs, predicted 12 µs>"),
@@ -134,4 +134,4 @@ def test_jit_function() -> None:
 
     assert repr(doubled) == "<JitFunction doubled(image, *, gain=2): 0 kernels>"
     doubled(np.ones(3, np.float32))
-    assert repr(doubled) == "<JitFunction doubled(image, *, gain=2): 1 kernels>"
+    assert repr(doubled) == "<JitFunction doubled(image, *, gain=2): 1 kernel>"

@@ -13,6 +13,7 @@ from autosched.commands.check_apps import AppVerdict, check_app, missing_tools
 from autosched.commands.options import json_option
 from autosched.commands.show import format_time, print_json, print_table, shape_text
 from autosched.lang.pipeline import Pipeline
+from autosched.plural import counted
 
 COLUMNS = ("app", "Funcs", "defs", "inputs", "sizes", "papers")
 NAMED_INPUTS = 2
@@ -59,10 +60,15 @@ def _check(context: click.Context, chosen: Iterable[App], as_json: bool) -> None
     if as_json:
         print_json([verdict.as_dict() for verdict in verdicts])
     elif not wrong:
-        click.echo(f"{len(verdicts)} of {len(verdicts)} apps are right")
+        click.echo(_of_all(len(verdicts), len(verdicts), "right"))
     if wrong:
-        click.echo(f"error: {len(wrong)} of {len(verdicts)} apps are wrong: {', '.join(wrong)}", err=True)
+        click.echo(f"error: {_of_all(len(wrong), len(verdicts), 'wrong')}: {', '.join(wrong)}", err=True)
         context.exit(1)
+
+
+def _of_all(count: int, total: int, what: str) -> str:
+    """Return ``1 of 2 apps is wrong`` and the like."""
+    return f"{count} of {counted(total, 'app')} {'is' if count == 1 else 'are'} {what}"
 
 
 def _verdict_text(verdict: AppVerdict, missing: Mapping[str, str]) -> str:

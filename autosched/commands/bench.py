@@ -25,6 +25,7 @@ from autosched.commands.timing import (
 )
 from autosched.errors import InputError
 from autosched.measure.compare.code_differencing import KernelDifference, difference_kernels
+from autosched.plural import counted
 from autosched.reference import interpret
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
@@ -189,8 +190,8 @@ def _print(
     click.echo(f"{problem.app.name}, {shapes}; {origin}")
     moved = f"a copy that moves the same {result.moved_bytes / 1e6:.4g} MB, {result.bytes_per_s / 1e9:.3g} GB/s"
     rows = (
-        (f"backend {kernel.backend}", result.ours.median_s, f"median of {result.ours.runs} runs"),
-        (result.reference_name, result.reference.median_s, f"median of {result.reference.runs} runs"),
+        (f"backend {kernel.backend}", result.ours.median_s, f"median of {counted(result.ours.runs, 'run')}"),
+        (result.reference_name, result.reference.median_s, f"median of {counted(result.reference.runs, 'run')}"),
         ("limit", result.copy.median_s, moved),
     )
     for title, seconds, note in rows:

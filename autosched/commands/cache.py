@@ -8,6 +8,7 @@ import click
 
 from autosched.commands.options import json_option
 from autosched.commands.show import print_json, print_table
+from autosched.plural import counted
 from autosched.runtime.compile.cache import cache_usage, clear_cache
 from autosched.search.tune.schedule_cache import tuned_files
 from autosched.settings import settings
@@ -34,7 +35,7 @@ def cache(clear: bool, as_json: bool) -> None:
         return
     click.echo(settings().require_cache_dir())
     if removed is not None:
-        click.echo(f"removed {removed} files")
+        click.echo(f"removed {counted(removed, 'file')}")
     rows = [(kind, str(n), f"{size / 1e6:.1f} MB") for kind, (n, size) in usage.items()]
     rows.append(("tuned schedules", str(len(tuned)), f"{sum(p.stat().st_size for p in tuned) / 1e6:.1f} MB"))
     print_table(("kind", "entries", "size"), rows)

@@ -8,6 +8,7 @@ import click
 
 from autosched.commands.options import json_option
 from autosched.commands.show import format_time, print_json
+from autosched.plural import counted
 from autosched.search.calibration.scale_cache import measure_scale
 from autosched.search.tune.cost_models import cost_model
 from autosched.target import get_target
@@ -27,6 +28,6 @@ def calibrate(as_json: bool) -> None:
     if as_json:
         print_json({"target": target.name, "cores": target.multiprocessors, "model": model.name, **asdict(scale)})
         return
-    click.echo(f"{model.name}, {target.multiprocessors} cores: {scale}")
+    click.echo(f"{model.name}, {counted(target.multiprocessors, 'core')}: {scale}")
     if scale.is_measured:
         click.echo(f"{format_time(scale.call_s)} a call; the factor spreads by {100 * scale.spread:.1f} %")

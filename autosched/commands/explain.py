@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from autosched.commands.show import format_time, print_table
+from autosched.plural import counted
 from autosched.report.resources import compiled_resources
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.explain import KernelReport, explain
@@ -47,7 +48,7 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
     c = result.counts
     if c.kernels:
         click.echo(
-            f"{c.kernels} kernels costed in {c.batches} batches ({c.mean_batch:.0f} each), "
+            f"{counted(c.kernels, 'kernel')} costed in {counted(c.batches, 'batch')} ({c.mean_batch:.0f} each), "
             f"{c.hit_rate:.0%} of {c.requested} found in the cache"
         )
         print_table(("candidates", "considered"), [(k, str(n)) for k, n in c.considered.most_common()])

@@ -14,6 +14,7 @@ from autosched.commands.files import Array, replacing, write_arrays
 from autosched.commands.options import PATH, Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import CommandProblem, input_arrays, origin_text, scheduled_for
 from autosched.commands.show import format_time, print_json, shape_text
+from autosched.plural import counted
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.search.tune.effort_levels import Effort
@@ -60,7 +61,7 @@ def run(
         print_json({**summary, "checked_for": scheduled.target.name, **files})
         return
     kernels = len(scheduled.schedule.kernels)
-    click.echo(f"{app}: {kernels} kernel{'s' * (kernels != 1)} {origin_text(scheduled, schedule_file)}")
+    click.echo(f"{app}: {counted(kernels, 'kernel')} {origin_text(scheduled, schedule_file)}")
     click.echo(f"  {'; '.join(f'{step} {format_time(t)}' for step, t in seconds.items())} (backend {kernel.backend})")
     for name, array in outputs.items():
         low, high = _range(array)

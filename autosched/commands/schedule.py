@@ -30,6 +30,7 @@ from autosched.commands.time_loop import check_mode, configure_loop, loop_option
 from autosched.commands.trials import how_text, print_trials, trials_data
 from autosched.errors import InputError
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
+from autosched.plural import counted
 from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
@@ -123,7 +124,7 @@ def schedule(
         raise InputError("--counters are for the bottlenecks of --explain or --json: add one of them")
     if counters is not None and times is not None:
         raise InputError("--counters are of one schedule, and --times gives several: leave one of them out")
-    counted = None if counters is None else read_counters(counters)
+    profiles = None if counters is None else read_counters(counters)
     options: dict[str, Any] = {
         "strategy": strategy,
         "effort": effort,
@@ -168,17 +169,17 @@ def schedule(
     if as_json:
         how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
         data = _as_dict(app, scheduled, kernels, taken, how, out)
-        if explained or counted is not None:  # the resources are compiled
-            data["bottlenecks"] = bottlenecks_data(diagnoses_of(scheduled, counted))
+        if explained or profiles is not None:  # the resources are compiled
+            data["bottlenecks"] = bottlenecks_data(diagnoses_of(scheduled, profiles))
         print_json(data if candidates is None else data | {"fission_candidates": candidates.to_data()})
         return
     click.echo(scheduled.text())
-    count = f"{len(kernels)} kernel{'s' * (len(kernels) != 1)}"
+    count = counted(len(kernels), "kernel")
     click.echo(f"{count} for {scheduled.target.name}, {how_text(scheduled)}, found in {format_time(taken)}")
     print_trials(scheduled)
     if explained:
         print_explanation(scheduled)
-        print_bottlenecks(diagnoses_of(scheduled, counted))
+        print_bottlenecks(diagnoses_of(scheduled, profiles))
     if candidates is not None:
         print_candidates(candidates)
     for file in (out, html):

@@ -16,6 +16,7 @@ from autosched.iteration.field_update import MOST_TIMES
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.step_composition import sequence_text
 from autosched.iteration.time_loop import TimeLoop
+from autosched.plural import counted
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -89,7 +90,8 @@ def print_loop(
     print_table(("fused steps", "time", "time a step", "bound by", "source"), rows)
     if scheduled.stop:
         click.echo(f"no more steps are fused: {scheduled.stop}")
-    click.echo(f"{times} steps: {sequence_text(scheduled.composed())}, {format_time(scheduled.predicted_seconds())}")
+    time = format_time(scheduled.predicted_seconds())
+    click.echo(f"{counted(times, 'step')}: {sequence_text(scheduled.composed())}, {time}")
     click.echo(f"took {format_time(took)}")
     for file in files:
         if file is not None:

@@ -32,6 +32,7 @@ from autosched.commands.time_loop import check_mode, configure_loop, loop_option
 from autosched.commands.trials import print_trials, trials_data
 from autosched.commands.tune_plan import plan_data, print_plan, run_plan
 from autosched.errors import InputError
+from autosched.plural import counted
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.settings import SAMPLES
 from autosched.search.tune.autotune.counts_text import counts_text
@@ -229,7 +230,8 @@ def _print(found: ScheduledPipeline, tuned: Tuned, taken: float) -> None:
     print_table(("", f"time, {tuned.source}"), rows)
     print_trials(found)
     errors = ", ".join("-" if e is None else f"{e:.2f}" for e in tuned.errors)
-    click.echo(f"{tuned.measured} schedules measured; the model was off by a factor of {errors or '-'} (by batch)")
+    measured = counted(tuned.measured, "schedule")
+    click.echo(f"{measured} measured; the model was off by a factor of {errors or '-'} (by batch)")
     for number, counts in enumerate(tuned.classes, 1):
         click.echo(f"batch {number}: {counts_text(counts)}")
     if tuned.failures:

@@ -12,6 +12,7 @@ from autosched.commands.bottlenecks import bottlenecks_data, print_bottlenecks
 from autosched.commands.problem import CommandProblem
 from autosched.commands.show import format_time, print_table
 from autosched.commands.trials import print_trials, trials_data
+from autosched.plural import counted
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.guidance.guide_checks import check_guide
 from autosched.search.guidance.guide_file import as_guide
@@ -41,7 +42,7 @@ def run_plan(
 
     def tell(progress: PlanProgress) -> None:
         best = "" if progress.measured == 0 else f", best {format_time(progress.best)}"
-        click.echo(f"{progress.level or 'baseline'}: {progress.measured} schedules measured{best}", err=True)
+        click.echo(f"{progress.level or 'baseline'}: {counted(progress.measured, 'schedule')} measured{best}", err=True)
 
     result, provenance, trials = tune_by_plan(
         bound, device, plan, levels, problem.params, seconds=seconds,

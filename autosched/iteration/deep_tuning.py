@@ -20,6 +20,7 @@ from autosched.iteration.scheduled_version import ScheduledVersion
 from autosched.iteration.step_unrolling import UnrolledSteps
 from autosched.iteration.version_timing import interleaved_times
 from autosched.lang.expr import Scalar
+from autosched.plural import counted
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.tune.arguments import check_whole
 from autosched.search.tune.request import Request
@@ -131,7 +132,7 @@ def timed_version(
 def _stop_reason(scheduled: Sequence[ScheduledPipeline], most_fused: int, is_over: bool) -> str:
     """Return why no version with one step more is searched; empty if it is."""
     steps = len(scheduled)
-    count = f"{steps} step{'s' * (steps > 1)}"
+    count = counted(steps, "step")
     times = [seconds for seconds, _ in _times(scheduled)]
     if math.isnan(times[-1]):
         return "the strategy predicts no times"
@@ -143,7 +144,7 @@ def _stop_reason(scheduled: Sequence[ScheduledPipeline], most_fused: int, is_ove
             f"{count} are bound by {unit}, not by memory" if steps > 1 else f"a step is bound by {unit}, not by memory"
         )
     if steps >= most_fused:
-        return f"at most {most_fused} steps are fused"
+        return f"at most {counted(most_fused, 'step')} {'is' if most_fused == 1 else 'are'} fused"
     return "the time budget is over" if is_over else ""
 
 

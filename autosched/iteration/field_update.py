@@ -13,6 +13,7 @@ from autosched.iteration.step_unrolling import OutputBox, UnrolledSteps, unroll_
 from autosched.lang.expr import Param, Scalar
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
+from autosched.plural import counted
 
 TIMES = "times"
 """Name of the argument with the number of steps."""
@@ -154,7 +155,7 @@ class FieldUpdate:
         return Pipeline(outputs, self.name)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}: {', '.join(self.fields)}, {self.times} steps>"
+        return f"<{type(self).__name__} {self.name}: {', '.join(self.fields)}, {counted(self.times, 'step')}>"
 
     def _without_steps(self, params: Mapping[str, Scalar] | None) -> dict[str, Scalar]:
         return {name: value for name, value in (params or {}).items() if name not in self.by_step}

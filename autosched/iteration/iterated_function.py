@@ -17,6 +17,7 @@ from autosched.iteration.time_loop_signature import SEQUENCES
 from autosched.kernel_cache import CacheInfo, CompileOptions, Invocation, KernelCache, check_options
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
+from autosched.plural import counted
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.target import Target
 
@@ -118,7 +119,8 @@ class IteratedFunction:
 
     def __repr__(self) -> str:
         name = f"{self._builder.name}{self._builder.signature}"
-        return f"<IteratedFunction {name}, {self._times} steps: {self.cache_info().currsize} kernels>"
+        kernels = counted(self.cache_info().currsize, "kernel")
+        return f"<IteratedFunction {name}, {counted(self._times, 'step')}: {kernels}>"
 
     def _split_values(self, kwargs: dict[str, Any]) -> dict[str, Any]:
         """Remove values by step from keywords and return them."""
@@ -162,9 +164,10 @@ class IteratedFunction:
         """Return the time loop of what the function returned."""
         values = list(returned) if isinstance(returned, tuple | list) else [returned]
         inputs = [i for i in given.values() if isinstance(i, Input)]
-        if values and all(isinstance(v, Input) for v in values):
+        passed = [v for v in values if isinstance(v, Input)]
+        if values and len(passed) == len(values):
             raise DSLError(
-                f"{_KIND} {name!r} returns only its fields ({', '.join(v.name for v in values)}) and computes nothing",
+                f"{_KIND} {name!r} returns only its fields ({', '.join(v.name for v in passed)}) and computes nothing",
                 hint="return a Func for at least one of them, and the fields that others take the value of",
             )
         pipeline = pipeline_of_returned([v for v in values if not isinstance(v, Input)], _KIND, name)

@@ -22,6 +22,7 @@ from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
 from autosched.lower.program import Program, lower
+from autosched.plural import counted
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.call.signature import ArraySpec
 from autosched.search.strategies.compute_root import schedule_roots
@@ -69,7 +70,8 @@ class ScheduledTimeLoop:
             if version.steps == steps:
                 return version
         raise InputError(
-            f"there is no version of {steps} steps; there is {', '.join(str(v.steps) for v in self.versions)}"
+            f"there is no version of {counted(steps, 'step')}; there is "
+            f"{', '.join(str(v.steps) for v in self.versions)}"
         )
 
     @property
@@ -102,7 +104,7 @@ class ScheduledTimeLoop:
     def text(self) -> str:
         """Return the schedules of all used versions as indented loop nests, each with its time."""
         parts = [f"{v.title}:\n{v.scheduled.text()}" for v in self.used]
-        return "\n".join([*parts, f"{self.update.times} steps: {sequence_text(self.composed())}", ""])
+        return "\n".join([*parts, f"{counted(self.update.times, 'step')}: {sequence_text(self.composed())}", ""])
 
     def source(self, backend: str = "cuda") -> str:
         """Return the generated code of all used versions, a complete file for each, one after the other.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autosched.iteration.step_unrolling import UnrolledSteps
+from autosched.plural import counted
 from autosched.runtime.timing.durations import format_time
 from autosched.scheduled_pipeline import ScheduledPipeline
 
@@ -35,14 +36,14 @@ class ScheduledVersion:
         return self.unrolled.steps
 
     def __repr__(self) -> str:
-        kernels = len(self.scheduled.schedule.kernels)
+        kernels = counted(len(self.scheduled.schedule.kernels), "kernel")
         unit = f", bound by {self.bound_by}" if self.bound_by else ""
-        return f"<ScheduledVersion of {self.steps} steps: {kernels} kernels, {format_time(self.seconds)}{unit}>"
+        return f"<ScheduledVersion of {counted(self.steps, 'step')}: {kernels}, {format_time(self.seconds)}{unit}>"
 
     @property
     def title(self) -> str:
         """Number of steps and time as text."""
-        steps = f"{self.steps} step{'s' * (self.steps > 1)}"
+        steps = counted(self.steps, "step")
         if self.seconds != self.seconds:
             return steps
         return f"{steps}, {format_time(self.seconds)} by {self.source}"

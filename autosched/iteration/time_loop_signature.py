@@ -11,6 +11,7 @@ import numpy as np
 from autosched.errors import InputError
 from autosched.iteration.field_update import TIMES, FieldUpdate, StepValues, check_times
 from autosched.lang.dtypes import DType, int64
+from autosched.plural import counted
 from autosched.runtime.call.buffers import as_scalar
 from autosched.runtime.call.signature import ArraySpec, CallSignature, KernelCall
 
@@ -115,8 +116,8 @@ class TimeLoopSignature(CallSignature):
             return [given] * times
         if len(given) < times:
             raise InputError(
-                f"time loop {self.pipeline!r}: parameter {name!r} has {len(given)} values for {times} steps: pass a "
-                "value for each step"
+                f"time loop {self.pipeline!r}: parameter {name!r} has {counted(len(given), 'value')} for "
+                f"{counted(times, 'step')}: pass a value for each step"
             )
         return list(given[:times])
 

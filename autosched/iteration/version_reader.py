@@ -16,6 +16,7 @@ from autosched.iteration.field_update import FieldUpdate
 from autosched.iteration.scheduled_time_loop import ScheduledTimeLoop
 from autosched.iteration.version_files import VERSION
 from autosched.lang.expr import Scalar
+from autosched.plural import counted
 from autosched.schedule.io.serialise import LARGEST_FILE, TIME_LOOP_FORMAT, from_json
 from autosched.schedule.io.strict_json import parse
 from autosched.scheduled_pipeline import ScheduledPipeline
@@ -79,9 +80,9 @@ class _Reader:
             if not isinstance(entry, dict) or any(not isinstance(entry.get(n), kind) for n, kind in keys.items()):
                 self._refuse(f"has a version {k} that is none")
             if entry["steps"] != k:
-                self._refuse(f"has a version of {entry['steps']} steps where that of {k} belongs")
+                self._refuse(f"has a version of {counted(entry['steps'], 'step')} where that of {k} belongs")
             if entry["seconds"] is not None and not 0 < entry["seconds"] < math.inf:
-                self._refuse(f"has a version of {k} steps that takes {entry['seconds']} seconds")
+                self._refuse(f"has a version of {counted(k, 'step')} that takes {entry['seconds']} seconds")
             unrolled = update.unrolled(k)
             values = {n: v for n, v in (params or {}).items() if any(n == p.name for p in unrolled.pipeline.params)}
             bound = update.bind(k, checked, params)

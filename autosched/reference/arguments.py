@@ -46,7 +46,7 @@ def _check_names(what: str, known: list[str], given: Mapping[str, object], requi
 
 def _checked(i: Input, value: Any) -> Array:
     if not isinstance(value, np.ndarray):
-        raise InputError(f"input {i.name!r} is a {type(value).__name__}; pass a NumPy array")
+        raise InputError(f"input {i.name!r} is of type {type(value).__name__}; pass a NumPy array")
     if value.dtype != i.dtype.numpy:
         raise InputError(
             f"input {i.name!r} has element type {value.dtype}, not {i.dtype}; convert it with .astype({str(i.dtype)!r})"

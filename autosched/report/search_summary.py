@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autosched.plural import counted
 from autosched.report.numbers import shown_time
 from autosched.scheduled_protocol import Scheduled
 from autosched.search.evaluate.counts import Counts
@@ -27,7 +28,8 @@ def how_found(scheduled: Scheduled) -> str:
         return "without a search: written by hand or read from a file"
     if result is not None:
         if result.counts.kernels:
-            parts.append(f"{result.counts.kernels} kernels costed, cache hit rate {result.counts.hit_rate:.0%}")
+            kernels = counted(result.counts.kernels, "kernel")
+            parts.append(f"{kernels} costed, cache hit rate {result.counts.hit_rate:.0%}")
         if result.cut_short:
             parts.append("cut short by its time budget")
     note = origin.note if origin is not None else result.note if result is not None else ""

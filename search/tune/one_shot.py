@@ -16,6 +16,7 @@ from autosched.lang.expr import Scalar
 from autosched.measure.compile.content_keys import digest
 from autosched.measure.store.cpu_labels import cpu_source
 from autosched.model.predict.bundled_weights import SUFFIX, find_weights, shipped_weights
+from autosched.plural import counted
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.calibration.processor_scale import ProcessorScale
 from autosched.search.calibration.scale_cache import SEARCH_LIMIT_S, find_scale, is_this_processor, measure_scale
@@ -100,7 +101,8 @@ def find_schedule(
         trials = _measure(bound, target, request, result, params)
         result = trials.reordered(result)
         if trials.wrong:
-            notes.append(f"{trials.wrong} schedules computed a wrong result and were left out; please report this")
+            wrong = counted(trials.wrong, "schedule")
+            notes.append(f"left out {wrong} that computed a wrong result; please report this")
         notes += [trials.note] if trials.note else []
     best = result.ranked[0]
     notes += given_up_notes(bound, best.schedule, request.guide)

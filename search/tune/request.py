@@ -70,7 +70,9 @@ class Request:
         if self.workers is not None:
             check_whole("workers", self.workers, 1, MOST_JOBS)
         if not isinstance(self.guide, Guide):
-            raise InputError(f"guide is a {type(self.guide).__name__}: give a Guide, or the path of a file with one")
+            raise InputError(
+                f"guide is of type {type(self.guide).__name__}: give a Guide, or the path of a file with one"
+            )
         if self.guide and isinstance(self.strategy, str) and self.strategy != "beam":
             raise InputError(
                 f"strategy {self.strategy!r} follows rules of its own and takes no guide: leave the strategy out, or "

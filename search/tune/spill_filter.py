@@ -11,6 +11,7 @@ from autosched.analysis.pipeline_rewrites import PipelineRewrites
 from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
 from autosched.lower.program import lower
+from autosched.plural import counted
 from autosched.runtime.compile.nvrtc import Cubin, check_compiler
 from autosched.runtime.compile.nvrtc_pool import CompileBudgetError, compile_many
 from autosched.schedule.types import Kernel, Schedule
@@ -169,7 +170,8 @@ def without_spills(ranked: Sequence[RankedSchedule], table: SpillTable, count: i
     note = ""
     if not clean and not spilled and unchecked:
         note = (
-            f"the compiler refused {len(refused)} schedules; {ended} left the others unchecked: this one may spill some"
+            f"the compiler refused {counted(len(refused), 'schedule')}; {ended} left the others unchecked: this one "
+            "may spill some"
         )
         return Filtered(tuple(ranked[k] for k in unchecked[:count]), len(refused), refused=refused, note=note)
     if not clean and spilled:

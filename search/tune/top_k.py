@@ -16,6 +16,7 @@ from autosched.measure.job import Job, Result, Status
 from autosched.measure.measurer import Measurer
 from autosched.measure.problem import Problem
 from autosched.measure.settings import MeasureSettings
+from autosched.plural import counted
 from autosched.runtime.timing.durations import format_time
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.strict_json import Node
@@ -99,7 +100,8 @@ class Trials:
 
     def __repr__(self) -> str:
         wrong = f", {self.wrong} with a wrong result" if self.wrong else ""
-        return f"<Trials by {self.source}: {len(self.trials)} schedules{wrong}, best {format_time(self.best.seconds)}>"
+        schedules = counted(len(self.trials), "schedule")
+        return f"<Trials by {self.source}: {schedules}{wrong}, best {format_time(self.best.seconds)}>"
 
     def __str__(self) -> str:
         """Return predicted and measured times as a table."""

@@ -44,7 +44,7 @@ def test_a_file_has_all_versions(tmp_path: Path) -> None:
         ({"versions": [{"steps": 1, "seconds": 1.0, "source": "", "schedule": {}}]}, "version 1"),
         (
             {"versions": [{"steps": 1, "seconds": -1.0, "source": "", "schedule": {}}]},
-            "has a version of 1 steps that takes -1.0 seconds; make a new one",
+            "has a version of 1 step that takes -1.0 seconds; make a new one",
         ),
     ],
 )

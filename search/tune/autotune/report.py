@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autosched.plural import counted
 from autosched.runtime.timing.durations import format_time
 from autosched.schedule.types import Schedule
 from autosched.search.tune.autotune.state import TuningFiles
@@ -79,5 +80,5 @@ class Tuned:
         cut = ", cut short" if self.cut_short else ""
         return (
             f"<Tuned by {self.source}: {format_time(self.seconds)}, baseline {baseline}, "
-            f"{self.measured} candidates measured{cut}>"
+            f"{counted(self.measured, 'candidate')} measured{cut}>"
         )

@@ -196,7 +196,7 @@ def test_invalid_options(options: dict[str, object], message: str) -> None:
 
 
 def test_arrays_in_place_of_shapes() -> None:
-    with pytest.raises(InputError, match="shapes is a ndarray, expected a shape for every input by name"):
+    with pytest.raises(InputError, match="shapes is of type ndarray, expected a shape for every input by name"):
         autosched.schedule(APP.build(), np.zeros((4, 4), np.float32), "cpu")  # type: ignore[arg-type]
 
 

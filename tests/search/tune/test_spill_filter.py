@@ -132,7 +132,7 @@ def test_refused_before_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     found = without_spills(ranked(3), limited(monkeypatch, 1, compiled))
     assert kept(found) == [1]
     assert found.note == (
-        "the compiler refused 1 schedules; the limit on compiling left the others unchecked: this one may spill some"
+        "the compiler refused 1 schedule; the limit on compiling left the others unchecked: this one may spill some"
     )
 
 
