@@ -13,7 +13,7 @@ from autosched.schedule.kernel.register_limit import register_limit
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.policy import MAX_UNROLL, is_unrolled
 from autosched.schedule.rewrites import apply_rewrites
-from autosched.schedule.types import SHARED_LEVELS, Kernel, Loop, LoopKind, Schedule, StageTiling
+from autosched.schedule.types import SHARED_LEVELS, Kernel, Level, Loop, LoopKind, Schedule, StageTiling
 from autosched.search.guidance.direct_loads import LEAST_LOADS, loads_of_kernel
 from autosched.search.guidance.guide import Guide, KernelGuide, Memory
 from autosched.search.guidance.level_restrictions import boundary_copies, fused_funcs
@@ -52,7 +52,7 @@ def deviations(
     for kernel in schedule.kernels:
         chosen = guide.of(kernel.root_funcs[0]) if kernel.roots else KernelGuide()
         for root in kernel.roots:
-            yield from _tile_deviations(kernel, root.tiling, chosen)
+            yield from _tile_deviations(bound, kernel, root.tiling, chosen)
         for member in kernel.fused:
             own = guide.kernels.get(member.func)
             if own is not None and member.at.level in SHARED_LEVELS:
@@ -61,7 +61,7 @@ def deviations(
             yield from _stream_deviations(bound, kernel, chosen)
     for kernel in schedule.kernels if target.kind == "cuda" else ():
         chosen = guide.of(kernel.root_funcs[0]) if kernel.roots else KernelGuide()
-        if chosen.threads and not _has_own_threads(kernel, guide):
+        if chosen.threads and not _has_own_threads(kernel, guide) and not has_register_window(kernel):
             yield from _block_deviations(bound, kernel)
         if streams and chosen.registers is not None:
             yield from _register_deviations(bound, kernel, chosen.registers, target)
@@ -103,6 +103,8 @@ def _memory_deviations(bound: BoundPipeline, schedule: Schedule, guide: Guide, s
         if name in bound.funcs:
             for kernel in schedule.kernels:
                 places = _memories_of(kernel, name)
+                if not streams and memory == "registers" and "shared" in places and _streams(bound, kernel, guide):
+                    continue  # a window, whose rows get registers where the kernel streams
                 if places and memory not in places:
                     yield f"{name} is {PHRASES[places[0]]}, not {PHRASES[memory]}"
             continue
@@ -154,9 +156,14 @@ def _fusion_deviations(bound: BoundPipeline, schedule: Schedule, guide: Guide) -
                 yield f"{apart[0]} has a kernel of its own, apart from {', '.join(n for n in group if n != apart[0])}"
 
 
-def _tile_deviations(kernel: Kernel, tiling: StageTiling, chosen: KernelGuide) -> Iterator[str]:
+def _tile_deviations(
+    bound: BoundPipeline, kernel: Kernel, tiling: StageTiling, chosen: KernelGuide
+) -> Iterator[str]:  # fmt: skip
     func, dims = tiling.stage.func, {p.dim for p in tiling.loops}
-    yield from _thread_deviations(tiling, chosen)
+    if has_register_window(kernel):
+        yield from _window_thread_deviations(bound, kernel, tiling, chosen)
+    else:
+        yield from _thread_deviations(tiling, chosen)
     for dim, points in chosen.serial_points().items():
         if dim in dims and tiling.extent(dim, LoopKind.SERIAL) != points:
             yield f"a thread of {func} has {tiling.extent(dim, LoopKind.SERIAL)} points along {dim}, not {points}"
@@ -175,6 +182,22 @@ def _thread_deviations(tiling: StageTiling, chosen: KernelGuide) -> Iterator[str
                 f"blocks of {tiling.stage.func} have {tiling.extent(dim, LoopKind.THREAD)} threads along {dim}, "
                 f"not {threads}"
             )
+
+
+def has_register_window(kernel: Kernel) -> bool:
+    """Return whether rows of a sliding window are in registers, so that the root has an inner part of the threads."""
+    return any(m.private and m.at.level is Level.MAINLOOP for m in kernel.fused)
+
+
+def _window_thread_deviations(
+    bound: BoundPipeline, kernel: Kernel, tiling: StageTiling, chosen: KernelGuide
+) -> Iterator[str]:  # fmt: skip
+    """Yield the differences of the block's threads, which cover the tile of the outermost window."""
+    block = plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel).block
+    threads = dict(zip((p.dim for p in tiling.of_kind(LoopKind.THREAD)), block, strict=False))
+    for dim, number in chosen.threads.items():
+        if dim in threads and dim != chosen.stream and threads[dim] != number:
+            yield f"blocks of {tiling.stage.func} have {threads[dim]} threads along {dim}, not {number}"
 
 
 def _has_own_threads(kernel: Kernel, guide: Guide) -> bool:

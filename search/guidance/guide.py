@@ -55,8 +55,10 @@ class KernelGuide:
     """Choices for a kernel; what is left out is searched.
 
     Attributes:
-        stream: Dimension that blocks stream along: a sliding window with rolling buffers in shared memory.
+        stream: Dimension that blocks stream along: a sliding window with rolling buffers in shared memory, or with
+            rows of Funcs that `Guide.memory` puts there in registers.
         threads: Threads of a block by dimension. Along the streamed dimension it is one thread if others are given.
+            With rows in registers, the threads cover the tile of the outermost window, and the root has an inner part.
         points: Points of a thread by dimension. Along the streamed dimension these are the points of a block over all
             of its steps; as many as the dimension has is serial streaming.
         unroll: Points of a thread that are unrolled by dimension. Along the streamed dimension these are the points of
@@ -149,9 +151,10 @@ class Guide:
         kernels: Choices for the kernel of a Func, in place of those for all kernels. The Func is computed at root,
             unless ``memory`` puts it in shared memory; then ``threads`` are the threads that compute its tile.
         memory: Where a Func or a copy is. A Func is in ``shared`` memory or ``registers`` of the kernel of its
-            consumers, in ``global`` memory as the result of a kernel, or ``inline`` in all consumers. A copy of an
-            input, named as the input, is in ``shared`` memory, or is not made (``global``): then kernels read the input
-            directly. A copy of a Func that is in global memory has its name with the suffix ``.staged``.
+            consumers (where that streams, the rows at a thread's own points), in ``global`` memory as the result of a
+            kernel, or ``inline`` in all consumers. A copy of an input, named as the input, is in ``shared`` memory, or
+            is not made (``global``): then kernels read the input directly. A copy of a Func that is in global memory
+            has its name with the suffix ``.staged``.
         fuse: Groups of Funcs that share a kernel: that of the last one.
 
     Raises:

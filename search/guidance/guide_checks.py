@@ -44,6 +44,9 @@ def _problems(bound: BoundPipeline, guide: Guide, target: Target) -> Iterator[st
     for what, func, kernel in kernels:
         yield from _kernel_problems(what, func, kernel, guide, target)
     yield from _general_problems(bound, guide, target)
+    for name, memory in guide.memory.items():
+        if memory == "registers" and name in bound.funcs:
+            yield from _window_problems(bound, guide, name)
     for name, allowed in level_restrictions(bound, guide).items():
         func = bound.funcs[name]
         if func.is_output:
@@ -102,6 +105,21 @@ def _memory_problems(bound: BoundPipeline, name: str, memory: str) -> Iterator[s
         yield f"memory of {name!r} is 'inline', but only Funcs with a single pure definition are inlined; leave it out"
     if memory in ("shared", "registers") and func.is_used_whole:
         yield f"memory of {name!r} is {memory!r}, but every use needs all of it, so no block computes it; give global"
+
+
+def _window_problems(bound: BoundPipeline, guide: Guide, name: str) -> Iterator[str]:
+    """Yield the problems of a Func whose rows are in registers while the kernel of a consumer streams."""
+    for consumer in sorted(bound.consumers[name], key=bound.position.__getitem__):
+        kernel = guide.of(consumer)
+        if kernel.stream not in bound.funcs[consumer].dims:
+            continue
+        for choice in ("unroll", "threads"):
+            number = getattr(kernel, choice).get(kernel.stream, 1)
+            if number > 1:
+                yield (
+                    f"memory of {name!r} is 'registers', and {choice} along {kernel.stream!r} is {number}: rows enter "
+                    "registers one a step; give 1, or put it in shared memory"
+                )
 
 
 def _general_problems(bound: BoundPipeline, guide: Guide, target: Target) -> Iterator[str]:

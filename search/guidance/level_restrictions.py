@@ -14,6 +14,8 @@ LEVELS_OF_MEMORY: Mapping[Memory, frozenset[str]] = {
     "inline": frozenset({"inline"}),
 }
 """Kinds of compute locations (`autosched.search.space.decisions.Option`) by memory."""
+LEVELS_OF_WINDOW = frozenset({"block", "thread"})
+"""Kinds of compute locations of a Func in registers before the kernel of its consumers streams."""
 FUSED = frozenset({"block", "thread", "inline"})
 """Kinds of compute locations inside the kernel of a consumer."""
 EVERY_LEVEL = FUSED | {"root"}
@@ -36,7 +38,8 @@ def level_restrictions(bound: BoundPipeline, guide: Guide) -> dict[str, frozense
     groups = [g for g in guide.fuse if all(name in bound.funcs for name in g)]
     for name, memory in guide.memory.items():
         if name in bound.funcs:
-            restrict(name, LEVELS_OF_MEMORY[memory])
+            in_window = memory == "registers" and is_streamed(bound, guide, name)
+            restrict(name, LEVELS_OF_WINDOW if in_window else LEVELS_OF_MEMORY[memory])
             if memory in ("shared", "registers"):
                 groups.append((name, *bound.funcs[name].consumers))
     for name in boundary_copies(bound, guide):
@@ -48,6 +51,11 @@ def level_restrictions(bound: BoundPipeline, guide: Guide) -> dict[str, frozense
         if name in bound.funcs and guide.memory.get(name) not in ("shared", "registers"):
             restrict(name, frozenset({"root"}))
     return allowed
+
+
+def is_streamed(bound: BoundPipeline, guide: Guide, name: str) -> bool:
+    """Return whether a guide streams the kernel of a direct or indirect consumer of a Func."""
+    return any(guide.of(c).stream in bound.funcs[c].dims for c in bound.consumers[name])
 
 
 def boundary_copies(bound: BoundPipeline, guide: Guide) -> list[str]:

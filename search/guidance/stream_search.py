@@ -15,13 +15,16 @@ from autosched.search.guidance.conformance import copy_sources, theoretical_occu
 from autosched.search.guidance.direct_loads import LEAST_LOADS, direct_loads
 from autosched.search.guidance.level_restrictions import EVERY_LEVEL, level_restrictions
 from autosched.search.refine.improver import replace_kernels
+from autosched.search.refine.sliding_window.register_search import RegisterWindowKernel, RegisterWindowSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowKernel, SlidingWindowSearch
 from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.window_choices import WindowChoices
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
 MOST_BUFFERED = 2
 """Inlined Funcs of a kernel, those whose evaluations load the most, that are tried in rolling buffers."""
+StreamingKernel = SlidingWindowKernel | RegisterWindowKernel
 USUALLY_WITHIN = 2.0
 """Ratio of predicted times, of a streaming kernel over those that it replaces, up to which one is sought first."""
 
@@ -48,6 +51,7 @@ class StreamSearch:
     late: Callable[[], bool] = lambda: False
     reasons: dict[str, str] = field(init=False, default_factory=dict)
     _search: SlidingWindowSearch = field(init=False)
+    _register_searches: dict[str, RegisterWindowSearch] = field(init=False, default_factory=dict)
     _allowed: Mapping[str, frozenset[str]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,12 +84,12 @@ class StreamSearch:
 
     def _fastest(
         self, schedule: Schedule, position: int, costs: Mapping[Kernel, float]
-    ) -> tuple[SlidingWindowSite, SlidingWindowKernel] | None:
+    ) -> tuple[SlidingWindowSite, StreamingKernel] | None:
         """Return the streaming kernel with the largest gain for the kernel at a position, and its site."""
         func = schedule.kernels[position].root_funcs[0]
         sites = list(self._sites(schedule, position))
         seconds = [sum(costs[schedule.kernels[k]] for k in site.kernels) for site in sites]
-        best: tuple[float, SlidingWindowSite, SlidingWindowKernel] | None = None
+        best: tuple[float, SlidingWindowSite, StreamingKernel] | None = None
         for slowest in (USUALLY_WITHIN, math.inf):
             for site, before in zip(sites, seconds, strict=True):
                 most = slowest * before if best is None else before - best[0]
@@ -100,9 +104,7 @@ class StreamSearch:
         )
         return None
 
-    def _with_occupancy(
-        self, site: SlidingWindowSite, most: float
-    ) -> tuple[SlidingWindowSite, SlidingWindowKernel] | None:
+    def _with_occupancy(self, site: SlidingWindowSite, most: float) -> tuple[SlidingWindowSite, StreamingKernel] | None:
         """Return the fastest kernel of a site; the least used copies are given up until the occupancy is met.
 
         Args:
@@ -111,7 +113,7 @@ class StreamSearch:
         """
         floor = self.settings.guide.of(site.root.func).occupancy
         while site.fused:
-            best = self._search.best(site, most)
+            best = self._best(site, most)
             if best is not None and (
                 floor is None or theoretical_occupancy(self.bound, best.kernel, self.target) >= floor
             ):
@@ -121,6 +123,30 @@ class StreamSearch:
                 return None
             site = replace(site, fused=tuple(f for f in site.fused if f != cache_name(copies[0])))
         return None
+
+    def _best(self, site: SlidingWindowSite, most: float) -> StreamingKernel | None:
+        """Return the fastest streaming kernel of a site; with rows in registers where the guide puts a producer."""
+        memory = self.settings.guide.memory
+        if not any(memory.get(f) == "registers" for f in site.fused):
+            return self._search.best(site, most)
+        best = self._register_search(site.root.func).best(site)
+        return None if best is None or best.seconds >= most else best
+
+    def _register_search(self, func: str) -> RegisterWindowSearch:
+        """Return the search of kernels with windows in registers for the kernel of a Func."""
+        if func not in self._register_searches:
+            guide, memory = self.settings.guide.of(func), self.settings.guide.memory
+            dim = guide.stream
+            assert dim is not None
+            choices = WindowChoices(
+                dim, {d: n for d, n in guide.threads.items() if d != dim}, guide.serial_points(), guide.steps(dim, 1),
+                frozenset(f for f, m in memory.items() if m == "registers"),
+                frozenset(f for f, m in memory.items() if m == "shared" and f in self.bound.funcs), copies=False,
+            )  # fmt: skip
+            self._register_searches[func] = RegisterWindowSearch(
+                self.bound, self.target, self.model, self.settings, self.late, choices
+            )
+        return self._register_searches[func]
 
     def _sites(self, schedule: Schedule, position: int) -> Iterator[SlidingWindowSite]:
         """Yield the sites of a kernel that the guide permits, with the copies that it assigns; each once."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.analysis.rewrites.cache_read import cache_name, insert_cache_reads
+from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.featurize.featurizer import Featurizer
 from autosched.schedule.kernel.aligned_tilings import with_register_windows
@@ -38,6 +38,7 @@ from autosched.search.refine.improver import improve_schedule
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.walk_search import step_counts_of
+from autosched.search.refine.sliding_window.window_choices import WindowChoices
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
 
@@ -135,6 +136,7 @@ class RegisterWindowSearch:
         model: Cost model.
         settings: Search settings.
         late: Returns whether the time budget has ended; the search then returns its best result so far.
+        choices: What an expert has chosen.
     """
 
     bound: BoundPipeline
@@ -142,6 +144,7 @@ class RegisterWindowSearch:
     model: CostModel
     settings: SearchSettings
     late: Callable[[], bool] = lambda: False
+    choices: WindowChoices = field(default_factory=WindowChoices)
     _kernels: dict[SlidingWindowSite, RegisterWindowKernel | None] = field(init=False, default_factory=dict)
     _choices: dict[tuple[object, ...], tuple[int, _Tile] | None] = field(init=False, default_factory=dict)
 
@@ -214,12 +217,16 @@ class RegisterWindowSearch:
     def _forms(self, site: SlidingWindowSite) -> Iterator[_Form]:
         """Yield the dimensions and cache reads to try."""
         copied = self._copied(site)
-        for names in dict.fromkeys((frozenset(copied), frozenset(copied[:1]), frozenset[str]())):
+        tried = (frozenset(copied), frozenset(copied[:1])) if self.choices.copies else ()
+        for names in dict.fromkeys((*tried, frozenset[str]())):
             fused = (*site.fused, *(cache_name(s) for s in copied if s in names))
             staged = replace(site, fused=tuple(dict.fromkeys(fused)))
             if not staged.fused:
                 continue
-            dims = [d for d, windows in staged.sliding_dims(self.bound) if windows == frozenset(staged.fused)]
+            dims = [
+                d for d, windows in staged.sliding_dims(self.bound)
+                if windows == frozenset(staged.fused) and self.choices.dim in (None, d)
+            ]  # fmt: skip
             yield from (_Form(staged, dim, names) for dim in dims[:1])
 
     def _copied(self, site: SlidingWindowSite) -> list[str]:
@@ -280,8 +287,41 @@ class _TileSearch:
         steps = min(self.counts, key=lambda n: abs(n - USUAL_STEPS))
         choices = FIRST if len(self.across) > 1 else FIRST_OF_ROW
         tiles = [_Tile(*threads, points, steps, ahead and bool(self.form.copied)) for threads, points, ahead in choices]
+        if self.search.choices:
+            tiles = sorted(self._chosen_tiles(tiles[0]), key=lambda t: _order(self.kernel(t)))[: len(choices)]
         self.starts = list(dict.fromkeys(tiles))
-        return self.kernel(self.starts[0])
+        return self.kernel(self.starts[0]) if self.starts else None
+
+    @property
+    def _has_copies(self) -> bool:
+        """Whether copies are loaded, which may be prefetched; those of a site only by an expert's choices."""
+        return bool(self.form.copied or (self.search.choices and self.form.site.cache_reads))
+
+    def _chosen_tiles(self, tile: _Tile) -> list[_Tile]:
+        """Return the tiles of all threads and points to try that an expert's choices admit."""
+        chosen = self.search.choices
+        threads, points = ([d.get(dim) for dim in reversed(self.across)] for d in (chosen.threads, chosen.points))
+        x, y, more_x, more_y = (*_padded(threads), *_padded(points))
+        is_row = len(self.across) < 2
+        return [
+            replace(tile, x=nx, y=ny, points=(py, px), steps=chosen.steps or tile.steps, prefetches=prefetches)
+            for nx in ((THREADS_OF_ROW if is_row else THREADS_X) if x is None else (x,))
+            for ny in ((1,) if is_row else THREADS_Y if y is None else (y,))
+            for py in ((1,) if is_row else sorted({p for p, _ in POINTS}) if more_y is None else (more_y,))
+            for px in (sorted({p for _, p in POINTS}) if more_x is None else (more_x,))
+            for prefetches in ((False, True) if self._has_copies else (False,))
+        ]
+
+    def _admits(self, tile: _Tile) -> bool:
+        """Whether an expert's choices admit a tile."""
+        chosen, inner = self.search.choices, list(reversed(self.across))
+        threads = dict(zip(inner, (tile.x, tile.y), strict=False))
+        points = dict(zip(inner, reversed(tile.points), strict=False))
+        return (
+            chosen.steps in (None, tile.steps)
+            and all(chosen.threads.get(d, n) == n for d, n in threads.items())
+            and all(chosen.points.get(d, n) == n for d, n in points.items())
+        )
 
     def best(self) -> _Tile | None:
         """Return the tile of the fastest kernel that is reached from one of the first by changes of one choice."""
@@ -303,8 +343,8 @@ class _TileSearch:
         tiles += [replace(t, y=n) for n in (THREADS_Y if across > 1 else ())]
         tiles += [replace(t, points=p) for p in POINTS if across > 1 or p[0] == 1]
         tiles += [replace(t, steps=n) for n in self.counts]
-        tiles += [replace(t, prefetches=not t.prefetches)] if self.form.copied else []
-        return [n for n in dict.fromkeys(tiles) if n != t]
+        tiles += [replace(t, prefetches=not t.prefetches)] if self._has_copies else []
+        return [n for n in dict.fromkeys(tiles) if n != t and self._admits(n)]
 
     def kernel(self, tile: _Tile) -> RegisterWindowKernel | None:
         """Return the kernel of a tile, None if there is no legal one."""
@@ -382,6 +422,9 @@ class _TileSearch:
             return True
 
         windows = self.form.site.fused
+        if self.search.choices.private is not None:
+            copies = [w for w in windows if cached_source(w) is not None]
+            return next(filter(can_be, self.search.choices.candidates(windows, copies)), [])
         return list(windows) if can_be(windows) else [w for w in windows if can_be([w])]
 
     def _untiled(self, tile: _Tile, y: int, x: int) -> Kernel:
@@ -407,6 +450,11 @@ class _TileSearch:
         calls = inlined_calls(self.cached, stages, set(site.inlined))
         inlined = tuple(Inlined(f, calls[f]) for f in self.cached.funcs if f in calls)
         return Kernel((Root(StageTiling(site.root, loops)),), tuple(members), inlined)
+
+
+def _padded(numbers: Sequence[int | None]) -> tuple[int | None, int | None]:
+    first, second = (*numbers, None, None)[:2]
+    return first, second
 
 
 def _order(k: RegisterWindowKernel | None) -> float:

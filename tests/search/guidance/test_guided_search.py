@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -21,6 +22,7 @@ from autosched import (
     Var,
     autotune,
     float32,
+    interpret,
     load_schedule,
     schedule,
 )
@@ -175,6 +177,46 @@ def test_streaming_dimension_block_and_unrolling_of_listing_1() -> None:
         assert compile_cubin(scheduled.source(), H200.arch).spill_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("sweeps", "kernel", "memory"),
+    [
+        (2, KernelGuide("z", {"x": 32, "y": 16}), {"sweep_1": "registers"}),
+        (3, KernelGuide("z", {"x": 32, "y": 8}), {"sweep_1": "registers", "sweep_2": "registers"}),
+        (3, KernelGuide("z", {"x": 32, "y": 16}, {"z": 20}), {"sweep_1": "shared", "sweep_2": "registers"}),
+    ],
+)
+def test_windows_in_registers_of_listing_2(sweeps: int, kernel: KernelGuide, memory: dict[str, Any]) -> None:
+    """Section III: planes that a thread reads at its own points are in registers of a kernel that streams."""
+    pipeline, shape = get_app("smoother7pt").build(T=sweeps), (40, 36, 40)
+    guide = Guide(kernel, memory=memory)
+    scheduled = schedule(pipeline, {"in": shape}, "h200", cost="analytical", effort="fast", reuse=False, guide=guide)
+    (found,) = scheduled.schedule.kernels
+    assert found.is_sliding_window and found.mainloops[0].dim == "z"
+    private = {m.func: m.private for m in found.fused if m.func in memory}
+    assert private == {name: place == "registers" for name, place in memory.items()}
+    (launched,) = launch_info(scheduled.program)
+    assert launched.block == (*kernel.threads.values(), 1), "the threads of the block, not those of the last sweep"
+    if kernel.points:
+        assert found.mainloops[0].extent == 20
+    assert meets_guide(scheduled.bound, scheduled.schedule, guide, H200)
+    grid = np.random.default_rng(0).random(shape)
+    np.testing.assert_array_equal(
+        scheduled.compile("emulator")({"in": grid}), interpret(pipeline, {"in": grid})[pipeline.output_names[0]]
+    )
+    if have_nvrtc():
+        assert compile_cubin(scheduled.source(), H200.arch).spill_bytes == 0
+
+
+def test_points_of_windows_in_registers() -> None:
+    guide = Guide(KernelGuide("y", {"x": 64}, {"x": 2, "y": 32}), memory={"rows": "registers", "image": "global"})
+    scheduled = guided(guide)
+    (kernel,) = scheduled.schedule.kernels
+    assert [m.func for m in kernel.fused if m.private] == ["rows"] and not kernel.cache_reads
+    assert kernel.mainloops[0].extent == 32 and kernel.roots[0].tiling.extent("x", LoopKind.SERIAL) == 2
+    assert block_of(scheduled) == (64, 1, 1)
+    assert_backends_agree(scheduled.bound, scheduled.program)
+
+
 def test_assignment_of_rhs4center() -> None:
     """Section II-B1: ``#assign shmem (u0,u1,u2), gmem (mu,la)``, with a 16 x 16 block."""
     app = get_app("rhs4center")
@@ -197,6 +239,10 @@ FAST = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0)
 @pytest.mark.parametrize(
     ("guide", "message"),
     [
+        (
+            Guide(KernelGuide("y", unroll={"y": 2}), memory={"rows": "registers"}),
+            "memory of 'rows' is 'registers', and unroll along 'y' is 2: rows enter registers one a step; give 1",
+        ),
         (Guide(memory={"row": "shared"}), "memory names 'row', which is no Func or input: did you mean 'rows'"),
         (Guide(kernels={"image": KernelGuide()}), "kernels names 'image', which is no Func"),
         (Guide(fuse=(("rows", "gone"),)), "fuse names 'gone'"),
