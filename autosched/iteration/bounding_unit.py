@@ -1,39 +1,47 @@
-"""The unit of the device that a schedule is bound by, after the analytical model."""
+"""The resource of the device that a schedule is bound by, after the classes of its kernels."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from autosched.report.prediction import predict
+from autosched.runtime.backends.factory import launch_info
 from autosched.scheduled_pipeline import ScheduledPipeline
-from autosched.search.cost.cpu.analytical import OF_MEMORY
+from autosched.search.bottleneck.classification import Bottleneck, BottleneckKind
+from autosched.search.bottleneck.diagnosis import diagnose_schedule
 
-_MEMORY_OF_GPU = frozenset({"dram", "l2", "memory_requests", "shared"})
-"""Units of a GPU that fused steps relieve (Artemis, section VI-A)."""
 LATENCY = "latency"
-"""Unit of a GPU whose threads wait, as on small grids."""
-COMPUTATION, MEMORY = "computation", "memory and caches"
-"""Units of a CPU: memory and caches overlap with computation."""
+"""Name of latency as a bound, as on small grids."""
+COMPUTATION = "computation"
 
 
 def bounding_unit(scheduled: ScheduledPipeline) -> tuple[str, bool | None]:
-    """Return the unit with the most predicted time over all kernels, and whether it is memory or a cache.
+    """Return the bottleneck with the most predicted time over all kernels, and whether it is memory or a cache.
+
+    Classes are those of `autosched.search.bottleneck`, from features and the analytical model's times (Artemis, section
+    IV): fused steps relieve every level of memory (section VI-A).
 
     Args:
         scheduled: A pipeline with its schedule.
 
     Returns:
-        The name of the unit; empty, with None, if the model has no time of a kernel.
+        The level of memory, ``computation`` or ``latency``; empty, with None, if the model has no time of a kernel.
     """
     prediction = predict(scheduled.bound, scheduled.schedule, scheduled.target)
-    seconds: Counter[str] = Counter()
-    for kernel in prediction.kernels:
-        for name, part in kernel.components.items():
-            if scheduled.target.kind == "cpu":
-                name = MEMORY if name in OF_MEMORY else COMPUTATION
-            seconds[name] += part  # type: ignore[assignment]
-    seconds.pop("launch", None)
-    if not seconds:
-        return "", None
-    unit = max(seconds, key=lambda name: seconds[name])
-    return unit, unit == MEMORY or unit in _MEMORY_OF_GPU
+    times = [kernel.seconds for kernel in prediction.kernels]
+    found = diagnose_schedule(
+        scheduled.bound, scheduled.schedule, scheduled.target, times, launch_info(scheduled.program)
+    )
+    seconds: Counter[tuple[str, bool]] = Counter()
+    for time, diagnosis in zip(times, found, strict=True):
+        if diagnosis is None:
+            return "", None
+        bottleneck = diagnosis.bottleneck
+        seconds[_name(bottleneck, scheduled.target.kind), bottleneck.is_bound_by_memory] += time  # type: ignore[assignment]
+    return max(seconds, key=lambda unit: seconds[unit], default=("", None))
+
+
+def _name(bottleneck: Bottleneck, kind: str) -> str:
+    if bottleneck.level is not None:
+        return bottleneck.level.title(kind)
+    return LATENCY if bottleneck.kind is BottleneckKind.LATENCY else COMPUTATION
