@@ -9,7 +9,7 @@ from __future__ import annotations
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.pipeline_rewrites import HorizontalFusion
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
-from autosched.search.rewrites.computation_folding import folding_rewrites
+from autosched.search.rewrites.computation_folding import promising_foldings
 from autosched.search.rewrites.deinterleaving import deinterleaving_rewrites
 from autosched.search.rewrites.integer_narrowing import narrowed
 from autosched.search.rewrites.invariant_hoisting import hoisting_rewrites
@@ -55,7 +55,7 @@ def fusion_rewrites(bound: BoundPipeline, target: Target, settings: SearchSettin
     if settings.unrolling:
         rewrites += map(narrow, unrolling_rewrites(bound))
     if settings.folding:
-        rewrites += folding_rewrites(base)
+        rewrites += promising_foldings(base, target)
     if target.kind != "cuda":
         return rewrites
     if settings.retiming:

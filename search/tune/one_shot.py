@@ -21,6 +21,7 @@ from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.search.calibration.processor_scale import ProcessorScale
 from autosched.search.calibration.scale_cache import SEARCH_LIMIT_S, find_scale, is_this_processor, measure_scale
 from autosched.search.cost.protocol import CostModel
+from autosched.search.gc_pause import reduced_gc
 from autosched.search.guidance.guide import Guide
 from autosched.search.guidance.guide_checks import check_guide
 from autosched.search.guidance.guided_results import conforming, given_up_notes, guided_only
@@ -48,6 +49,7 @@ SEARCH_SHARE = 0.8
 _UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
 
 
+@reduced_gc()
 def find_schedule(
     bound: BoundPipeline,
     target: Target,

@@ -18,6 +18,7 @@ from autosched.lang.dtypes import DType, float32, float64, int32, uint8
 from autosched.measure.problem import Problem
 from autosched.search.rewrites.computation_folding import MOST_FOLDINGS, folding_rewrites
 from autosched.search.rewrites.horizontal_fusion import fusion_rewrites
+from autosched.search.rewrites.roofline import operation_seconds, roofline_seconds, transfer_seconds
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.target import get_target
 from tests.analysis.statement_cases import assert_all_witnesses, cross, star
@@ -153,10 +154,31 @@ def test_the_search_folds_fluxes() -> None:
     (folded,) = folding_rewrites(bound)
     assert [s.func for s in folded.statements] == [f"output_{c}" for c in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
     assert len(folded.statements) <= MOST_FOLDINGS
-    assert folded in fusion_rewrites(bound, H200, SearchSettings()) and folded in fusion_rewrites(
-        bound, CPU, SearchSettings(narrowing=False)
-    )
+    assert folded in fusion_rewrites(bound, CPU, SearchSettings(narrowing=False))
     assert fusion_rewrites(bound, H200, PAPER) == [bound]
+
+
+@pytest.mark.parametrize(
+    ("app", "limit", "is_promising"),
+    [("addsgd6", "transfers", False), ("rhs4center", "few operations saved", False), ("canny", "operations", True)],
+)
+def test_foldings_are_searched_where_operations_limit_a_gpu(app: str, limit: str, is_promising: bool) -> None:
+    bound = Problem.app(app).bind()
+    (folded,) = folding_rewrites(bound)
+    operations, transfers = operation_seconds(bound, H200), transfer_seconds(bound, H200)
+    assert (transfers > operations) == (limit == "transfers")
+    assert (operation_seconds(folded, H200) <= 0.95 * operations) == (limit != "few operations saved")
+    assert (folded in fusion_rewrites(bound, H200, SearchSettings())) == is_promising
+
+
+def test_operations_at_the_peak_rate() -> None:
+    a, f, g = Input("a", float64, 1), Func("f"), Func("g")
+    f[x] = a[x] * 2 + 1
+    g[x] = f[x] * 3
+    bound = bind(Pipeline(g.over(x=(0, 1 << 20))), {"a": (1 << 20,)})
+    assert operation_seconds(bound, H200) == pytest.approx(3 * (1 << 20) / (H200.peak_fp64_flops / 2))
+    assert transfer_seconds(bound, H200) == pytest.approx(16 * (1 << 20) / (0.7 * H200.dram_bytes_per_s))
+    assert roofline_seconds(bound, H200) == transfer_seconds(bound, H200)
 
 
 @pytest.mark.parametrize("app", ["smoother27pt", "denoise", "harris", "blur"])

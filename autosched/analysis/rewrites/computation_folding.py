@@ -18,6 +18,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.hash_consing import node_key
 from autosched.analysis.expressions.operation_count import CALL_OPERATIONS
 from autosched.analysis.expressions.shifts import shift_of, shifted
+from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.analysis.pipeline_rewrites import ComputationFolding
 from autosched.analysis.rewrites.rebuild import fresh_name, func_of_value
 from autosched.analysis.rewrites.rewrite import apply, build
@@ -30,6 +31,8 @@ from autosched.analysis.rewrites.value_extraction import (
 )
 from autosched.errors import BoundsError, ScheduleError
 from autosched.lang.expr import Call, Expr, Load, RVar, children, postorder
+
+_MEMO = "_repeated_values"
 
 Offsets = tuple[tuple[str, int], ...]
 """Constants that are added to coordinates, by dimension in alphabetical order."""
@@ -83,11 +86,20 @@ def _form_error(bound: BoundPipeline, folding: ComputationFolding) -> str:
     problem = pure_form_error(bound, folding.func)
     if problem:
         return problem
-    count = len(repeated_values(bound.pipeline.func(folding.func).definitions[0].values))
+    count = len(repeated_values_of(bound, folding.func))
     if not 0 <= folding.number < count:
         repeated = f"{count} value{'s' if count != 1 else ''} at shifted points"
         return f"{folding.func} repeats {repeated}, so there is no number {folding.number}"
     return ""
+
+
+def repeated_values_of(bound: BoundPipeline, name: str) -> list[RepeatedValue]:
+    """Return the `repeated_values` of a pure Func; they are kept as long as the pipeline."""
+    memo = pipeline_memo(bound, _MEMO)
+    if name not in memo:
+        memo[name] = repeated_values(bound.pipeline.func(name).definitions[0].values)
+    repeated: list[RepeatedValue] = memo[name]
+    return repeated
 
 
 def repeated_values(values: Sequence[Expr]) -> list[RepeatedValue]:
@@ -174,7 +186,7 @@ def _build(folding: ComputationFolding, bound: BoundPipeline) -> BoundPipeline:
     if problem:
         raise ScheduleError(f"{problem}: remove this folding, or make a new schedule")
     old = bound.pipeline.func(folding.func)
-    chosen = repeated_values(old.definitions[0].values)[folding.number]
+    chosen = repeated_values_of(bound, folding.func)[folding.number]
     centre = min(range(len(chosen.nodes)), key=lambda k: sum(abs(n) for _, n in chosen.offsets[k]))
     name = fresh_name(f"{folding.func}_folded", {*bound.funcs, *bound.inputs})
     new = func_of_value(old, chosen.nodes[centre], name)
