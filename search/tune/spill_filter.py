@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.pipeline_rewrites import PipelineRewrites
-from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
+from autosched.codegen.identical_kernels import CudaKernel, distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
 from autosched.lower.program import lower
 from autosched.plural import counted
@@ -43,6 +43,21 @@ class Filtered:
     unchecked: str = ""
 
 
+@dataclass(frozen=True)
+class _PrintedKernels:
+    """Kernels of a schedule as source.
+
+    Attributes:
+        keys: The kernels.
+        names: The function of each.
+        sources: The functions; equal kernels share one.
+    """
+
+    keys: tuple[tuple[PipelineRewrites, Kernel], ...]
+    names: tuple[str, ...]
+    sources: tuple[CudaKernel, ...]
+
+
 @dataclass
 class SpillTable:
     """Spilled bytes and registers of one pipeline's kernels; each kernel is compiled once.
@@ -64,6 +79,8 @@ class SpillTable:
     _registers: dict[tuple[PipelineRewrites, Kernel], int] = field(init=False, default_factory=dict)
     _compiled: int | None = field(init=False, default=None)
     """Characters of source compiled after the first schedule; None before it."""
+    _next: tuple[Schedule, _PrintedKernels] | None = field(init=False, default=None)
+    """The schedule whose source was measured last, unless it has been compiled."""
     _stopped: bool = field(init=False, default=False)
     """Whether the deadline stopped a compilation."""
 
@@ -74,24 +91,47 @@ class SpillTable:
             CompileError: If NVRTC is missing or refuses a kernel, or the deadline stops it.
         """
         keys = [(schedule.rewrites, k) for k in schedule.kernels]
-        fresh = [k for k, key in enumerate(keys) if key not in self._cache]
-        if fresh:
-            lowered = lower(self.bound, schedule).kernels
-            shared = share_cuda_kernels(lowered[k] for k in fresh)
-            printed = distinct_kernels(shared)
-            left = None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
-            sources, names = [p.source for p in printed], [p.name for p in printed]
-            compiled = compile_many(sources, self.target.arch, names=names, total_s=left)
-            cubins = dict(zip(names, compiled, strict=True))
-            for k, kernel in zip(fresh, shared, strict=True):
-                cubin = cubins[kernel.name]
-                self._stopped |= isinstance(cubin, CompileBudgetError)
-                if isinstance(cubin, CompileError):
-                    raise cubin
-                self._cache[keys[k]] = cubin.spill_bytes
-                self._registers[keys[k]] = max(r.registers for r in cubin.kernels.values())
-            self._count(sources, compiled)
+        if any(key not in self._cache for key in keys):
+            printed = self._next[1] if self._next is not None and self._next[0] == schedule else self._printed(schedule)
+            self._next = None
+            self._compile(printed)
         return tuple(self._cache[key] for key in keys)
+
+    def spilled_bytes(self, schedule: Schedule) -> int | None:
+        """Return the bytes that a schedule spills; None if it has not been compiled."""
+        keys = [(schedule.rewrites, k) for k in schedule.kernels]
+        return sum(self._cache[key] for key in keys) if self.is_compiled(schedule) else None
+
+    def has_room(self, schedule: Schedule) -> bool:
+        """Return whether the source of a schedule fits in what is left of the limit."""
+        if self.is_exhausted():
+            return False
+        if self.most_source is None or self.is_compiled(schedule):
+            return True
+        self._next = schedule, self._printed(schedule)
+        return sum(len(p.source) for p in self._next[1].sources) <= self.most_source - (self._compiled or 0)
+
+    def _printed(self, schedule: Schedule) -> _PrintedKernels:
+        """Return the kernels of a schedule that have not been compiled, as source."""
+        fresh = [k for k, kernel in enumerate(schedule.kernels) if (schedule.rewrites, kernel) not in self._cache]
+        lowered = lower(self.bound, schedule).kernels
+        shared = share_cuda_kernels(lowered[k] for k in fresh)
+        keys = tuple((schedule.rewrites, schedule.kernels[k]) for k in fresh)
+        return _PrintedKernels(keys, tuple(kernel.name for kernel in shared), tuple(distinct_kernels(shared)))
+
+    def _compile(self, printed: _PrintedKernels) -> None:
+        left = None if self.deadline is None else max(self.deadline - time.perf_counter(), 0.0)
+        sources, names = [p.source for p in printed.sources], [p.name for p in printed.sources]
+        compiled = compile_many(sources, self.target.arch, names=names, total_s=left)
+        cubins = dict(zip(names, compiled, strict=True))
+        for key, name in zip(printed.keys, printed.names, strict=True):
+            cubin = cubins[name]
+            self._stopped |= isinstance(cubin, CompileBudgetError)
+            if isinstance(cubin, CompileError):
+                raise cubin
+            self._cache[key] = cubin.spill_bytes
+            self._registers[key] = max(r.registers for r in cubin.kernels.values())
+        self._count(sources, compiled)
 
     def registers(self, schedule: Schedule) -> tuple[int | None, ...]:
         """Return the registers of a thread of each kernel; None for kernels that have not been compiled."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isnan
+from math import inf, isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,11 +80,12 @@ def with_repaired(ranked: Sequence[RankedSchedule], table: SpillTable, count: in
     firsts = {r.schedule.rewrites: r for r in reversed(ranked)}
     result = list(ranked)
     _compile_rewrites(ranked[0], firsts, table)
-    for k, r in enumerate(ranked):
+    checked = [r for k, r in enumerate(ranked) if k < count or firsts[r.schedule.rewrites] is r]
+    # Those that spill least take the fewest compilations until they do not.
+    known = {id(r): table.spilled_bytes(r.schedule) for r in checked}
+    for r in sorted(checked, key=lambda r: inf if (spilled := known[id(r)]) is None else spilled):
         if table.is_exhausted():
             break
-        if k >= count and firsts[r.schedule.rewrites] is not r:
-            continue
         try:
             repaired = repair.repaired(r)
         except CompileError:  # of this schedule; the caller's own compilation reports it
@@ -99,15 +100,15 @@ def _compile_rewrites(
 ) -> None:
     """Compile the best schedule of each rewrite if the best of all spills, before compilations go to its repair.
 
-    Other rewrites have other groups of outputs in their kernels, and may need no repair.
+    Other rewrites have other groups of outputs in their kernels, and may need no repair. Where their source would take
+    the limit on compiling, it is left to the repair.
     """
     try:
         if not sum(table.of(best.schedule)):
             return
         for first in sorted(firsts.values(), key=lambda r: rounded_cost(r.seconds)):
-            if table.is_exhausted():
-                return
-            table.of(first.schedule)
+            if table.has_room(first.schedule):
+                table.of(first.schedule)
     except CompileError:  # the loop over schedules handles it
         return
 

@@ -19,6 +19,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.strategies.protocol import Beam
 from autosched.search.tune import spill_repair
 from autosched.search.tune.autotune.batches import predicted_seconds
@@ -127,5 +128,31 @@ def test_the_best_of_each_rewrite_is_compiled_before_repairs(monkeypatch: pytest
 
     monkeypatch.setattr(SpillTable, "of", recorded)
     monkeypatch.setattr(SpillTable, "is_exhausted", lambda _: len(compiled) >= 3)
+    monkeypatch.setattr(SpillTable, "has_room", lambda *_: True)
     with_repaired([best, replace(best, seconds=2.0), other], TABLE)
     assert compiled[:3] == [best.schedule, best.schedule, other.schedule]
+    compiled.clear()
+    monkeypatch.setattr(SpillTable, "has_room", lambda *_: False)
+    with_repaired([best, other], TABLE)
+    assert other.schedule not in compiled  # its source would leave no compilation for the repair
+
+
+def test_the_schedule_that_spills_least_is_repaired_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    best = searched()
+    other = replace(best, schedule=replace(best.schedule, fusions=(HorizontalFusion(("a", "b")),)), seconds=9.0)
+    spilled = {best.schedule: 400, other.schedule: 8}
+    repaired: list[Schedule] = []
+    monkeypatch.setattr(spill_repair, "compiler_problem", lambda _: "")
+    monkeypatch.setattr(SpillTable, "of", lambda _, schedule: (spilled[schedule],))
+    monkeypatch.setattr(SpillTable, "spilled_bytes", lambda _, schedule: spilled[schedule])
+    monkeypatch.setattr(SpillTable, "has_room", lambda *_: True)
+    monkeypatch.setattr(spill_repair.SpillRepair, "repaired", lambda _, r: repaired.append(r.schedule))
+    with_repaired([best, other], SpillTable(BOUND, TARGET))
+    assert repaired == [other.schedule, best.schedule]
+
+
+def test_room_for_a_schedule() -> None:
+    schedule = schedule_roots(BOUND, TARGET)
+    assert SpillTable(BOUND, TARGET).has_room(schedule)
+    assert not SpillTable(BOUND, TARGET, most_source=10).has_room(schedule)
+    assert SpillTable(BOUND, TARGET, most_source=100_000).has_room(schedule)
