@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,9 @@ MOST_IMPROVED: dict[Improver, int] = {
     CyclicDistributionSearch: 2,
 }  # fmt: skip
 """Number of schedules, the best ones, that each improver is applied to."""
+MOST_BEHIND = 1.25
+"""Ratio of the predicted time of a schedule to that of the best one, up to which improvers other than mainloops are
+applied to it: sliding windows gained at most 20 % of a schedule, the others less."""
 MOST_STREAMED = 2
 """Number of schedules, the best ones, whose kernels are made to stream where a guide says so."""
 
@@ -93,10 +97,13 @@ class MainloopImprover:
     def _improved(self, kind: Improver, ranked: list[RankedSchedule]) -> Iterator[RankedSchedule]:
         """Yield improved variants of the best schedules that were made from search states."""
         seen: set[Schedule] = {r.schedule for r in ranked}
+        least = min((r.seconds for r in ranked), default=math.inf)
         for r in [r for r in ranked if r.state is not None][: MOST_IMPROVED[kind]]:
             if self.late():
                 break
             if r.evaluator is None or r.evaluator.target.kind == "cpu":
+                continue
+            if kind is not MainloopSearch and r.seconds > MOST_BEHIND * least:
                 continue
             better = self._improver(kind, r.evaluator).improved(r.schedule, _kernel_costs(r))
             if better is not None and better[0] not in seen and self._is_guided(better[0], r.evaluator):

@@ -21,7 +21,7 @@ from autosched.schedule.types import Kernel, LoopKind, Schedule
 from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.refine.cyclic_distribution import cyclic_variants
+from autosched.search.refine.cyclic_distribution import CyclicDistributionSearch, cyclic_variants
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
@@ -166,3 +166,15 @@ def test_random_kernels_with_cyclic_points_agree(boundary: str) -> None:
             assert_backends_agree(bound, lower(bound, found))
             tried += 1
     assert tried > 5
+
+
+@pytest.mark.parametrize(("seconds", "is_tried"), [(1e-9, False), (1.0, True)])
+def test_tiles_are_tried_where_cyclic_points_come_near(seconds: float, is_tried: bool) -> None:
+    bound = bound_cross((1024, 1024))
+    tile = member(block("out", 2), "yx", image_clamped="tx=16 ty=10 sx=5")
+    plain = kernel(bound, [root("out", "by=128 bx=16 tx=16 ty=8 sx=4")], [tile])
+    search = CyclicDistributionSearch(bound, H200, AnalyticalModel(H200), SearchSettings())
+    found = search.improved(Schedule(bound.pipeline.hash, (plain,)), {plain: seconds})
+    assert (found is not None) == is_tried
+    descended = search._retiler.evaluator.counts.kernels > 3  # the variants alone
+    assert descended == is_tried

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,7 @@ from autosched.search.cost.gpu_analytical import AnalyticalModel
 from autosched.search.datasets.mutations import Mutator
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.refine.sliding_window.register_search import RegisterWindowSearch
+from autosched.search.refine.sliding_window.time_bound import least_seconds
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.search.tune.one_shot import find_schedule
@@ -76,6 +79,24 @@ def test_equal_sites_are_searched_once() -> None:
 
 def test_the_search_ends_with_the_time_budget() -> None:
     assert improved(sweeps(64, 2), late=True) is None
+
+
+def test_sites_that_cannot_gain_are_not_searched() -> None:
+    """By a site with the same root that is far behind its kernels, and by a bound of the time."""
+    bound = sweeps(64, 2, (40, 72), clamped=True)
+    roots = schedule_roots(bound, H200)
+    search = RegisterWindowSearch(bound, H200, MODEL, SearchSettings())
+    costs = dict.fromkeys(roots.kernels, 1e-9)
+    assert search.improved(roots, costs) is None and not search._choices
+    site = next(iter(search._sites(roots)))
+    bytes_ = 2 * 64 * 40 * 72 * 4
+    least = least_seconds(bound, site, 64, H200)
+    assert least > bytes_ / H200.dram_bytes_per_s and least > least_seconds(bound, site, 8, H200)
+    found = search.best(site, 1.0)
+    assert found is not None and found.seconds >= least_seconds(bound, site, 8, H200)
+    far = replace(site, inlined=site.inlined | {"another"})
+    search._first_seconds[site.root] = 2.0
+    assert search.best(far, 1.0) is None and search.best(site, 1.0) is found
 
 
 def test_mutations_move_windows_to_registers_and_back() -> None:

@@ -219,3 +219,13 @@ def test_func_read_by_two_kernels_through_an_inlined_func_stays_at_root() -> Non
         "kernel 1 reads first, which kernel 0 does not write to global memory; "
         "materialise it there or compute it at root"
     ]
+
+
+def test_further_sites_of_a_root_that_is_far_behind_are_not_searched() -> None:
+    bound = sweeps()
+    roots = schedule_roots(bound, H200)
+    search = slider(bound)
+    site = next(iter(sliding_window_sites(bound, roots)))
+    search._first_seconds[site.root] = 1.5
+    assert search.best(site, 1.0) is None and not search._searches
+    assert search.best(site, 1.2) is not None

@@ -36,7 +36,8 @@ from autosched.schedule.types import (
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.refine.improver import improve_schedule
 from autosched.search.refine.mainloop.step_cost import evaluated
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.sliding_sites import FAR, SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.time_bound import least_seconds
 from autosched.search.refine.sliding_window.walk_search import step_counts_of
 from autosched.search.refine.sliding_window.window_choices import WindowChoices
 from autosched.search.settings import SearchSettings
@@ -147,6 +148,8 @@ class RegisterWindowSearch:
     choices: WindowChoices = field(default_factory=WindowChoices)
     _kernels: dict[SlidingWindowSite, RegisterWindowKernel | None] = field(init=False, default_factory=dict)
     _choices: dict[tuple[object, ...], tuple[int, _Tile] | None] = field(init=False, default_factory=dict)
+    _first_seconds: dict[StageId, float] = field(init=False, default_factory=dict)
+    """Time of the fastest first tile, by root."""
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
         """Return a schedule with windows in registers that is predicted to be faster, and its time; None if none is.
@@ -195,6 +198,8 @@ class RegisterWindowSearch:
         """
         key = replace(site, kernels=())
         if key not in self._kernels:
+            if not self._may_gain(site, now):
+                return None
             signature = site.signature(self.bound)
             searches = [_TileSearch(self, form) for form in self._forms(site)]
             if signature not in self._choices:
@@ -203,13 +208,24 @@ class RegisterWindowSearch:
             self._kernels[key] = None if choice is None else searches[choice[0]].kernel(choice[1])
         return self._kernels[key]
 
+    def _may_gain(self, site: SlidingWindowSite, now: float) -> bool:
+        """Whether the first tile of a site can come near its kernels, by other sites with its root and by a bound."""
+        if self._first_seconds.get(site.root, 0.0) > FAR * now:
+            return False
+        counts = (step_counts_of(n, 1) for n in self.bound.funcs[site.root.func].extents)
+        steps = min((_usual(c) for c in counts if c), default=0)
+        return least_seconds(self.bound, site, steps, self.target) <= now
+
     def _search(self, searches: Sequence[_TileSearch], now: float) -> tuple[int, _Tile] | None:
         """Return the fastest form, by its number, and tile: of the form whose first tile is the fastest."""
         first = [k for k, s in enumerate(searches) if not self.late() and s.first() is not None]
         if not first:
             return None
         number = min(first, key=lambda k: _order(searches[k].first()))
-        if _order(searches[number].first()) > SEARCH_WITHIN * now:
+        fastest = _order(searches[number].first())
+        root = searches[number].form.site.root
+        self._first_seconds[root] = min(fastest, self._first_seconds.get(root, math.inf))
+        if fastest > SEARCH_WITHIN * now:
             return None
         tile = searches[number].best()
         return None if tile is None else (number, tile)
@@ -284,7 +300,7 @@ class _TileSearch:
         """Return the kernel of the first tile; None if it is not legal."""
         if not self.counts or len(self.across) > 2:
             return None
-        steps = min(self.counts, key=lambda n: abs(n - USUAL_STEPS))
+        steps = _usual(self.counts)
         choices = FIRST if len(self.across) > 1 else FIRST_OF_ROW
         tiles = [_Tile(*threads, points, steps, ahead and bool(self.form.copied)) for threads, points, ahead in choices]
         if self.search.choices:
@@ -455,6 +471,10 @@ class _TileSearch:
 def _padded(numbers: Sequence[int | None]) -> tuple[int | None, int | None]:
     first, second = (*numbers, None, None)[:2]
     return first, second
+
+
+def _usual(counts: Sequence[int]) -> int:
+    return min(counts, key=lambda n: abs(n - USUAL_STEPS))
 
 
 def _order(k: RegisterWindowKernel | None) -> float:

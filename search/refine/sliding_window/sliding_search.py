@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.featurizer import Featurizer
 from autosched.schedule.legality.validate import kernel_violations
-from autosched.schedule.types import Kernel, Schedule
+from autosched.schedule.types import Kernel, Schedule, StageId
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.refine.improver import improve_schedule
 from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.refine.mainloop.step_search import TransferMode
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.sliding_sites import FAR, SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.walk_search import (
     TiledWalk,
     WalkDirection,
@@ -86,6 +86,8 @@ class SlidingWindowSearch:
     _first_sites: dict[Signature, SlidingWindowSite] = field(init=False, default_factory=dict)
     _searches: dict[Signature, dict[WalkDirection, WalkTilingSearch]] = field(init=False, default_factory=dict)
     _kernels_by_signature: dict[Signature, SlidingWindowKernel | None] = field(init=False, default_factory=dict)
+    _first_seconds: dict[StageId, float] = field(init=False, default_factory=dict)
+    """Least time of a kernel of one step, scaled to all steps, by root."""
 
     def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
         """Return a schedule with sliding windows that is predicted to be faster, and its time; None if there is none.
@@ -108,8 +110,13 @@ class SlidingWindowSearch:
         key = replace(site, kernels=())
         if key in self._kernels:
             return self._kernels[key]
+        if self._first_seconds.get(site.root, 0.0) > FAR * now:
+            return None
         signature = site.signature(self.bound)
         searches = self._ranked_searches(self._first_sites.setdefault(signature, site), signature, now)
+        if searches:
+            rough = searches[0].rough_seconds
+            self._first_seconds[site.root] = min(rough, self._first_seconds.get(site.root, math.inf))
         if not searches or searches[0].rough_seconds > REFINE_WITHIN * now:
             return None
         tiles = _refined(searches[:MOST_REFINED])

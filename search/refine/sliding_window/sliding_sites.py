@@ -14,6 +14,9 @@ from autosched.schedule.kernel.sliding_window import dims_moving_with
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.types import SHARED_LEVELS, Kernel, Level, Schedule, StageId
 
+FAR = 1.4
+"""Ratio of the predicted time of the first kernels of a site to that of the replaced ones, above which no further site
+with that root is tried: these differ in one Func that has a window."""
 LEAST_ROWS = 32
 """Least extent of a dimension for a window to slide along it."""
 
