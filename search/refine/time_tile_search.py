@@ -27,6 +27,9 @@ from autosched.search.space.time_tiles import form_of, is_boundary, readers_of, 
 
 MOST_FUNCS = 8
 """Most Funcs of a run."""
+FAR = 1.25
+"""Ratio of the predicted time of a run to that of the best runs of the same Funcs, above which no longer run with that
+end is tried: halos grow with every Func."""
 STARTS = 3
 """Tilings of a run, the best ones, whose fused producers get other threads."""
 
@@ -93,9 +96,11 @@ class TimeTileSearch:
             for begin in range(end - 1, max(end - MOST_FUNCS, 0) - 1, -1):
                 if best[begin] == math.inf or self.retiler.late():
                     continue
-                cost = best[begin] + self._cost_of_run(chain[begin:end])
-                if cost < best[end]:
-                    best[end], begins[end] = cost, begin
+                run = self._cost_of_run(chain[begin:end])
+                if FAR * (best[end] - best[begin]) < run < math.inf:
+                    break
+                if best[begin] + run < best[end]:
+                    best[end], begins[end] = best[begin] + run, begin
         kernels: list[Kernel] = []
         end = len(chain)
         while end:

@@ -87,6 +87,22 @@ def test_equal_runs_are_searched_once() -> None:
     assert kernels[1] < 1.5 * kernels[0], "the tiles of an equal run are those of the first"
 
 
+def test_runs_end_where_halos_cost_more_than_they_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiles, _ = time_tiles(sweeps(12, 512), "h200")
+    chain = repeated_funcs(tiles.evaluator.bound, frozenset())
+    lengths: list[int] = []
+
+    def cost(run: list[str]) -> float:
+        lengths.append(len(run))
+        return {1: 1.0, 2: 1.6, 3: 2.9}.get(len(run), 1.0 * len(run) ** 2)
+
+    monkeypatch.setattr(tiles, "_cost_of_run", cost)
+    monkeypatch.setattr(tiles, "_kernel_of_run", lambda run: tuple(run))
+    runs = tiles._best_runs(chain)
+    assert runs is not None and [len(run) for run in runs] == [2] * 6
+    assert max(lengths) == 4
+
+
 def test_other_funcs_keep_their_kernels() -> None:
     u = Input("u", float32, 2)
     first, last = Func("first"), Func("last")
