@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.pipeline_rewrites import PipelineRewrites
-from autosched.codegen.identical_kernels import CudaKernel, distinct_kernels, share_cuda_kernels
+from autosched.codegen.cuda import CudaKernel
+from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
 from autosched.lower.program import lower
 from autosched.plural import counted
