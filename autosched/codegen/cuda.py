@@ -78,10 +78,10 @@ def cuda_prelude(body: str | None = None) -> str:
     """Return the macros of generated code for NVRTC.
 
     Args:
-        body: The code; macros of shuffles are left out if it has none. All macros if None.
+        body: The code; macros of shuffles and of warps are left out if it has none. All macros if None.
     """
-    shuffles = "" if body is not None and "SHUFFLE(" not in body else _prelude("shuffles.h")
-    return _prelude("cuda.h") + shuffles
+    parts = (("SHUFFLE(", "shuffles.h"), ("WARP_", "warps.h"))
+    return _prelude("cuda.h") + "".join(_prelude(file) for macro, file in parts if body is None or macro in body)
 
 
 @cache
@@ -193,15 +193,21 @@ class _Printer:
                     self._serial(s)
                 case If():
                     self._if(s)
-                case Barrier(waits_for_copies=True):
-                    self.w.line("WAIT_FOR_COPIES();")
-                    self.w.line("BARRIER();")
+                case Barrier():
+                    self._barrier(s)
                 case WarpReduce():
                     print_shuffle(s, self.w, whole_warps=self.has_all_threads and self.kernel.threads % WARP == 0)
                 case _:
                     line = simple_statement(s)
                     assert line is not None, s
                     self.w.line(line)
+
+    def _barrier(self, s: Barrier) -> None:
+        """Print a barrier of the block, which is one of its warp if it has no other."""
+        if s.waits_for_copies:
+            self.w.line("WAIT_FOR_COPIES();")
+        threads = self.kernel.threads
+        self.w.line("BARRIER();" if threads > WARP else f"WARP_BARRIER({(1 << threads) - 1:#x}u);")
 
     def _threads(self, s: For) -> None:
         """Print the thread loops of a nest; a guard excludes threads beyond an extent."""

@@ -7,7 +7,6 @@ from autosched.lang.dtypes import DType, float16, int32, uint32
 from autosched.lower.ir import (
     Alloc,
     AsyncCopy,
-    Barrier,
     Comment,
     If,
     Let,
@@ -79,8 +78,6 @@ def simple_statement(s: Stmt) -> str | None:
             return f"COPY({s.source_site}, {s.site}, {what}, {index_text(s.index)}, {index_text(s.source_index)});"
         case Comment():
             return f"// {s.text}"
-        case Barrier():
-            return "BARRIER();"
     return None
 
 

@@ -54,11 +54,13 @@ struct as_block {
     as_u64 shared_bytes;
     as_cell* shared_cells;          // one for each granule
     as_cell* const* global_cells;   // by parameter; null where the parameter is not written
-    as_u64 epoch;                   // barriers passed, counted over all blocks this worker has run
+    as_u64 epoch;                   // barriers of the block or of a warp, counted over all blocks this worker has run
     as_u64 first_epoch;             // its value when this block started
+    as_u64 since;                   // its value after the last barrier of the whole block
     as_u64 linear;                  // x + grid.x * (y + grid.y * z)
     int single_writer;              // an element of global memory has at most one writing thread
     void (*barrier)(as_thread*, int id, int line);
+    void (*warp_barrier)(as_thread*, unsigned lanes, int id, int line);
     void (*shuffle)(as_thread*, unsigned lanes, int distance, int id, int line);
     __attribute__((noreturn)) void (*fail)(as_thread*, int kind, const char* buffer, as_i64 index, int line, int other);
     void (*record)(as_thread*, int site, int depth, int space, int parameter, int bytes, as_i64 element, int length);
@@ -78,6 +80,7 @@ struct as_thread {
     as_dim3 threadIdx, blockIdx;
     as_block* as_block_state;
     unsigned as_linear;                              // x + block.x * (y + block.y * z)
+    as_u64 as_since;                                 // the epoch after the last barrier of its warp or block
     unsigned as_iteration[AS_MAX_LOOP_DEPTH + 1];    // traced: id of the counters of the outermost d loops
     as_copy* as_copies;                              // under way, as_copies_begun of them
     unsigned as_copies_begun, as_copies_room;

@@ -51,6 +51,7 @@ _ARGUMENTS = {
     **dict.fromkeys(ATOMICS, re.compile(r"\(\s*(\d+)\s*,\s*[a-z][a-z ]*?\s*,\s*(\w+)\s*,")),
     "ITER": re.compile(r"\(\s*(\d+)\s*,"),
     "BARRIER": re.compile(r"\(\s*\)"),
+    "WARP_BARRIER": re.compile(r"\(\s*0x([0-9a-f]+)u\s*\)"),
     "SHUFFLE": re.compile(r"\(\s*[a-z][a-z ]*?\s*,"),
 }
 _TOKEN = re.compile(r"[{}]|\b(?:" + "|".join(_ARGUMENTS) + r")\b")
@@ -155,7 +156,7 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
         if result.name:
             raise InputError(f"line {line}: a second KERNEL in one text; compile each on its own")
         result.name, result.max_threads = arguments[0], int(arguments[1])
-    elif word == "BARRIER":
+    elif word in ("BARRIER", "WARP_BARRIER"):
         result.has_barrier = True
     elif word == "SHUFFLE":
         result.has_shuffle = True

@@ -144,7 +144,8 @@ class Launch:
         site_count = max(self._text.sites, default=-1) + 1
         site_counts = np.zeros((site_count, len(SITE_COLUMNS)), np.int64)
         parameter_counts = np.zeros((len(params), len(BUFFER_COLUMNS)), np.int64)
-        barriers, shuffles, report = ctypes.c_uint64(0), ctypes.c_uint64(0), ErrorReport()
+        barriers, warp_barriers, shuffles = ctypes.c_uint64(0), ctypes.c_uint64(0), ctypes.c_uint64(0)
+        report = ErrorReport()
         arguments = LaunchArguments(
             entry=entry,
             arguments=pointers,
@@ -165,13 +166,15 @@ class Launch:
             site_counts=site_counts.ctypes.data if self._traced else None,
             parameter_counts=parameter_counts.ctypes.data if self._traced else None,
             barriers=ctypes.pointer(barriers),
+            warp_barriers=ctypes.pointer(warp_barriers),
             shuffles=ctypes.pointer(shuffles),
             error=ctypes.addressof(report),
         )
         if load_runtime().as_emulator_launch(ctypes.byref(arguments)):
             raise self._error(report)
-        barrier_counts = barriers.value, shuffles.value
-        return self._trace(site_counts, parameter_counts, *barrier_counts) if self._traced else None
+        if not self._traced:
+            return None
+        return self._trace(site_counts, parameter_counts, barriers.value, warp_barriers.value, shuffles.value)
 
     def _check_arguments(self, args: Sequence[Any]) -> list[npt.NDArray[Any]]:
         """Return an array for each argument; a scalar becomes an array of one element."""
@@ -227,7 +230,9 @@ class Launch:
             other_line=report.other_line,
         )
 
-    def _trace(self, site_counts: Counts, parameter_counts: Counts, barriers: int, shuffles: int) -> Trace:
+    def _trace(
+        self, site_counts: Counts, parameter_counts: Counts, barriers: int, warp_barriers: int, shuffles: int
+    ) -> Trace:  # fmt: skip
         absent = Site(False, "", cast(Any, ""), 0, 0, 0)
         sites = [self._text.sites.get(n, absent) for n in range(len(site_counts))]
         columns = {name: site_counts[:, i] for i, name in enumerate(SITE_COLUMNS)}
@@ -240,6 +245,7 @@ class Launch:
             warps=blocks * -(-threads // _WARP_SIZE),
             threads=blocks * threads,
             barriers=barriers,
+            warp_barriers=warp_barriers,
             shuffles=shuffles,
             buffer=tuple(site.buffer for site in sites),
             space=tuple(site.space for site in sites),

@@ -265,6 +265,7 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define LANES(width) (((1u << width) - 1u) << (this->as_linear % AS_WARP_SIZE & ~(width - 1u)))
 #define WAIT_FOR_COPIES() as_wait_for_copies(this)
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)
+#define WARP_BARRIER(lanes) this->as_block_state->warp_barrier(this, lanes, __COUNTER__, __LINE__)
 #define UNROLL
 #define ROLLED
 #if AS_TRACED

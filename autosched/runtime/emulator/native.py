@@ -53,6 +53,7 @@ class LaunchArguments(ctypes.Structure):
         ("site_counts", ctypes.c_void_p),
         ("parameter_counts", ctypes.c_void_p),
         ("barriers", ctypes.POINTER(ctypes.c_uint64)),
+        ("warp_barriers", ctypes.POINTER(ctypes.c_uint64)),
         ("shuffles", ctypes.POINTER(ctypes.c_uint64)),
         ("error", ctypes.c_void_p),
     )

@@ -30,7 +30,7 @@ struct as_launch {
     const as_u64* written_counts;  // by parameter: its number of elements where it is written, else 0
     int parameter_count, workers, use_fibers, single_writer, granule, site_count;
     as_i64 *site_counts, *parameter_counts;  // null unless traced
-    as_u64 *barriers, *shuffles;
+    as_u64 *barriers, *warp_barriers, *shuffles;
     as_error* error;
 };
 
@@ -98,8 +98,9 @@ public:
         shared_cells = shadow_.get();
         global_cells = launch.global_cells.data();
         single_writer = args_.single_writer;
-        epoch = first_epoch = 1;
+        epoch = first_epoch = since = 1;
         barrier = on_barrier;
+        as_block::warp_barrier = on_warp_barrier;
         as_block::shuffle = on_shuffle;
         fail = on_fail;
         record = on_record;
@@ -143,25 +144,29 @@ public:
 
     TraceCollector& trace() { return trace_; }
     as_u64 barriers_passed() const { return barriers_passed_; }
+    as_u64 warp_barriers_passed() const { return warp_barriers_passed_; }
     as_u64 lanes_shuffled() const { return lanes_shuffled_; }
 
 private:
-    // Where a thread stands: the id of a barrier or shuffle, or one of these. Those at a shuffle wait for `lanes`.
+    // Where a thread stands: the id of a barrier or shuffle, or one of these. Those at a shuffle or at a barrier of their
+    // warp wait for `lanes`.
     enum { RUNNING = -1, ENDED = -2 };
     enum : unsigned { NOBODY = ~0u };
     struct Arrival {
         int barrier, line;
         unsigned lanes;
+        bool exchanges;  // lanes at a shuffle
     };
 
     void start_block(as_u64 linear_block) {
         linear = linear_block;
-        first_epoch = epoch;
+        first_epoch = since = epoch;
         as_dim3 index = {(unsigned)(linear % args_.grid[0]), (unsigned)(linear / args_.grid[0] % args_.grid[1]),
                          (unsigned)(linear / args_.grid[0] / args_.grid[1])};
         for (as_thread& thread : threads_) {
             thread.blockIdx = index;
             thread.as_copies_begun = 0;
+            thread.as_since = epoch;
         }
         random_ = args_.seed + linear * 0xd1342543de82ef95;
     }
@@ -175,7 +180,7 @@ private:
     }
 
     void run_fibers() {
-        for (Arrival& arrival : arrivals_) arrival = {RUNNING, 0, 0};
+        for (Arrival& arrival : arrivals_) arrival = {RUNNING, 0, 0, false};
         start_order(fibers_->order());
         for (;; shuffle(fibers_->order())) {
             fibers_->run_round();
@@ -191,17 +196,23 @@ private:
                     return;
                 }
             if (first.barrier == ENDED) return;
-            if (++epoch - first_epoch >= 1 << 24) {
-                fail_block(threads_[0], AS_TOO_MANY_BARRIERS, "", -1, first.line, -1);
-                return;
-            }
             barriers_passed_++;
+            begin_epoch(0);
+            if (failed_) return;
+            since = epoch;
+            for (as_thread& thread : threads_) thread.as_since = epoch;
             if (args_.site_counts) trace_.end_interval();
         }
     }
 
-    // Let lanes go on of which all have come to one shuffle, and return whether there are any. The others wait; where
-    // nobody goes on and some wait, a shuffle names a lane that will never come.
+    // A thread's accesses from now on are after a barrier.
+    void begin_epoch(unsigned thread) {
+        if (++epoch - first_epoch >= 1 << 24)
+            fail_block(threads_[thread], AS_TOO_MANY_BARRIERS, "", -1, arrivals_[thread].line, -1);
+    }
+
+    // Let lanes go on of which all have come to one shuffle or barrier of their warp, and return whether there are any.
+    // The others wait; where nobody goes on and some wait, they wait for a lane that will never come.
     bool lanes_go_on(std::vector<unsigned>& order) {
         bool waiting = false;
         for (const Arrival& arrival : arrivals_) waiting |= arrival.lanes != 0;
@@ -211,14 +222,14 @@ private:
         }
         order.clear();
         for (unsigned i = 0; i < arrivals_.size(); i++)
-            if (arrivals_[i].lanes && absent_lane(i) == NOBODY) exchange(i, order);
+            if (arrivals_[i].lanes && absent_lane(i) == NOBODY) arrivals_[i].exchanges ? exchange(i, order) : pass(i, order);
         if (!order.empty()) return true;
         for (unsigned i = 0; i < arrivals_.size() && !failed_; i++)
-            if (arrivals_[i].lanes) fail_shuffle(i, absent_lane(i));
+            if (arrivals_[i].lanes) fail_lanes(i, absent_lane(i));
         return true;
     }
 
-    // The first thread that a shuffle names and that is not there with the same lanes.
+    // The first thread that a thread waits for and that is not there with the same lanes.
     unsigned absent_lane(unsigned thread) const {
         const Arrival& mine = arrivals_[thread];
         unsigned warp = thread / AS_WARP_SIZE * AS_WARP_SIZE;
@@ -235,15 +246,34 @@ private:
             if (!(lanes >> lane & 1)) continue;
             as_thread& to = threads_[warp + lane];
             to.as_received = threads_[warp + (lane ^ distances_[warp + lane])].as_given;
-            arrivals_[warp + lane] = {RUNNING, 0, 0};
+            arrivals_[warp + lane] = {RUNNING, 0, 0, false};
             order.push_back(warp + lane);
             lanes_shuffled_++;
         }
     }
 
-    void fail_shuffle(unsigned thread, unsigned absent) {
+    // All threads of a warp go on after its barrier, which is one of the block if that has no other warp.
+    void pass(unsigned thread, std::vector<unsigned>& order) {
+        unsigned warp = thread / AS_WARP_SIZE * AS_WARP_SIZE, end = warp_end(warp);
+        warp_barriers_passed_++;
+        begin_epoch(thread);
+        if (threads_.size() <= AS_WARP_SIZE) {
+            since = epoch;
+            if (args_.site_counts) trace_.end_interval();
+        }
+        for (unsigned i = warp; i < end; i++) {
+            threads_[i].as_since = epoch;
+            arrivals_[i] = {RUNNING, 0, 0, false};
+            order.push_back(i);
+        }
+    }
+
+    unsigned warp_end(unsigned warp) const { return std::min<unsigned>(warp + AS_WARP_SIZE, threads_.size()); }
+
+    void fail_lanes(unsigned thread, unsigned absent) {
         int other = absent < threads_.size() ? (int)absent : -1;
-        fail_block(threads_[thread], AS_ABSENT_LANE, "", -1, arrivals_[thread].line, other);
+        int kind = arrivals_[thread].exchanges ? AS_ABSENT_LANE : AS_DIVERGENT_BARRIER;
+        fail_block(threads_[thread], kind, "", -1, arrivals_[thread].line, other);
     }
 
     // From the same permutation in every block, so that the order follows from seed and block alone.
@@ -272,15 +302,25 @@ private:
     static void run_thread(void* owner, unsigned i) {
         Worker* worker = (Worker*)owner;
         worker->args_.entry(&worker->threads_[i], worker->args_.arguments);
-        worker->arrivals_[i] = {ENDED, 0, 0};
+        worker->arrivals_[i] = {ENDED, 0, 0, false};
     }
 
     static Worker* of(as_thread* thread) { return static_cast<Worker*>(thread->as_block_state); }
 
     static void on_barrier(as_thread* thread, int id, int line) {
         Worker* worker = of(thread);
-        worker->arrivals_[thread->as_linear] = {id, line, 0};
+        worker->arrivals_[thread->as_linear] = {id, line, 0, false};
         worker->fibers_->wait(thread->as_linear);
+    }
+
+    // The lanes are all threads of the warp: those that are missing in `lanes` would not wait.
+    static void on_warp_barrier(as_thread* thread, unsigned lanes, int id, int line) {
+        Worker* worker = of(thread);
+        unsigned self = thread->as_linear, warp = self / AS_WARP_SIZE * AS_WARP_SIZE;
+        for (unsigned i = warp; i < worker->warp_end(warp); i++)
+            if (!(lanes >> (i - warp) & 1)) on_fail(thread, AS_DIVERGENT_BARRIER, "", -1, line, (int)i);
+        worker->arrivals_[self] = {id, line, lanes, false};
+        worker->fibers_->wait(self);
     }
 
     static void on_shuffle(as_thread* thread, unsigned lanes, int distance, int id, int line) {
@@ -288,7 +328,7 @@ private:
         unsigned self = thread->as_linear, lane = self % AS_WARP_SIZE, other = lane ^ (unsigned)distance;
         if (other >= AS_WARP_SIZE || !(lanes >> lane & 1) || !(lanes >> other & 1))
             on_fail(thread, AS_ABSENT_LANE, "", -1, line, -1);
-        worker->arrivals_[self] = {id, line, lanes};
+        worker->arrivals_[self] = {id, line, lanes, true};
         worker->distances_[self] = (unsigned)distance;
         worker->fibers_->wait(self);
     }
@@ -354,7 +394,7 @@ private:
     std::unique_ptr<as_cell, FreeDeleter> shadow_;
     std::unique_ptr<FiberPool> fibers_;
     jmp_buf abandon_;
-    as_u64 random_ = 0, position_ = 0, barriers_passed_ = 0, lanes_shuffled_ = 0;
+    as_u64 random_ = 0, position_ = 0, barriers_passed_ = 0, warp_barriers_passed_ = 0, lanes_shuffled_ = 0;
     size_t next_thread_ = 0;
     bool failed_ = false;
 };
@@ -377,6 +417,7 @@ extern "C" __attribute__((visibility("default"))) int as_emulator_launch(const a
         TraceCollector& trace = workers[0]->trace();
         for (size_t i = 0; i < workers.size(); i++) {
             *arguments->barriers += workers[i]->barriers_passed();
+            *arguments->warp_barriers += workers[i]->warp_barriers_passed();
             *arguments->shuffles += workers[i]->lanes_shuffled();
             if (i > 0) trace.merge(workers[i]->trace());
         }

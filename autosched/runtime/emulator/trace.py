@@ -75,7 +75,8 @@ class Trace:
         blocks: Number of blocks traced.
         warps: Number of warps traced.
         threads: Number of threads traced.
-        barriers: Barriers passed, once per block.
+        barriers: Barriers of blocks passed, once per block.
+        warp_barriers: Barriers of warps passed, once per warp.
         shuffles: Values that a lane received from another lane, once per lane.
         buffer: Name of the buffer each site accesses.
         space: "global", "shared" or "register"; empty for numbers that the text does not use.
@@ -98,6 +99,7 @@ class Trace:
     warps: int
     threads: int
     barriers: int
+    warp_barriers: int
     shuffles: int
     buffer: tuple[str, ...]
     space: tuple[str, ...]
