@@ -17,7 +17,7 @@ asm and or not xor bitand bitor compl and_eq or_eq xor_eq not_eq
 main min max abs exp log sin cos tan pow sqrt floor ceil round trunc fmod linux unix
 threadIdx blockIdx blockDim gridDim warpSize block
 KERNEL GLOBAL_IN GLOBAL_OUT SCALAR SHARED REGISTER LOAD STORE LOAD_VECTOR STORE_VECTOR COPY WAIT_FOR_COPIES BARRIER
-WARP_BARRIER
+WARP_BARRIER WARP_SHARED
 ATOMIC_ADD ATOMIC_MIN ATOMIC_MAX ATOMIC_AND ATOMIC_OR ATOMIC_XOR SHUFFLE LANES
 ITER UNROLL ROLLED ONE_BY_ONE CARRIES_DEPENDENCE
 """

@@ -99,7 +99,7 @@ def print_passed_cuda(kernel: KernelIR) -> CudaKernel:
     w = Writer()
     w.line(f"// {kernel.title}")
     bounds = f", {kernel.resident_blocks}" if kernel.resident_blocks else ""
-    w.line(f"KERNEL({kernel.name}, {kernel.threads}{bounds})(")
+    w.line(f"KERNEL({kernel.name}, {prod(kernel.launch_block)}{bounds})(")
     params = kernel_params(kernel)
     for k, p in enumerate(params):
         end = ")" if k == len(params) - 1 else ","
@@ -111,17 +111,17 @@ def print_passed_cuda(kernel: KernelIR) -> CudaKernel:
     w.open("{")
     for slot in kernel.shared:
         b = slot.buffer
-        w.line(f"SHARED({storage_type(b.dtype)}, {b.name}, {b.count}, {slot.offset});")
-    grid, decode = grid_mapping(kernel.grid_loops)
-    for line in decode:
+        what = f"{storage_type(b.dtype)}, {b.name}, {b.count}, {slot.offset}"
+        w.line(f"WARP_SHARED({what}, {kernel.shared_bytes});" if kernel.warps else f"SHARED({what});")
+    for line in grid_lines(kernel):
         w.line(line)
     for line in step_lines(kernel):
         w.line(line)
     _Printer(kernel, w).statements(kernel.body)
     w.close()
     return CudaKernel(
-        kernel.name, w.text(), params, grid, kernel.block, kernel.shared_bytes, kernel.site_depths, kernel.launches,
-        kernel.is_ordered,
+        kernel.name, w.text(), params, launch_grid(kernel), kernel.launch_block,
+        kernel.shared_bytes * kernel.warp_tiles, kernel.site_depths, kernel.launches, kernel.is_ordered,
     )  # fmt: skip
 
 
@@ -153,26 +153,63 @@ def scalar_type(d: DType) -> str:
     return local_type(d)
 
 
+def launch_grid(kernel: KernelIR) -> tuple[int, int, int]:
+    """Return the blocks of a kernel in x, y and z."""
+    return _block_indices(_block_loops(kernel))[0]
+
+
+def grid_lines(kernel: KernelIR) -> list[str]:
+    """Return the lines that compute the variable of each loop over blocks, or over the tiles of warps."""
+    if not kernel.warps:
+        return grid_mapping(kernel.grid_loops)[1]
+    _, indices = _block_indices(_block_loops(kernel))
+    index_of = {name: (index, n) for name, index, n in indices}
+    lines, guards = [], []
+    inner = 1
+    for (name, tiles), w in reversed(list(zip(kernel.grid_loops, kernel.warps, strict=True))):
+        index, blocks = index_of.get(name, ("", 1))
+        terms = [index] if w == 1 and index else [f"{index} * {w}"] if index else []
+        if w > 1:
+            quotient = f"threadIdx.y / {inner}" if inner > 1 else "threadIdx.y"
+            inner *= w
+            terms.append(f"{quotient} % {w}" if inner < kernel.warp_tiles else quotient)
+        if terms:
+            lines.insert(0, f"const int {name} = {' + '.join(terms)};  // {tiles} tiles of warps, {w} a block")
+        guards += [f"{name} >= {tiles}"] if tiles < blocks * w else []
+    return lines + ([f"if ({' || '.join(reversed(guards))}) return;  // a warp without a tile"] if guards else [])
+
+
+def _block_loops(kernel: KernelIR) -> tuple[tuple[str, int], ...]:
+    """Return the loops over the blocks of a kernel, from outer to inner as ``(name, extent)``."""
+    if not kernel.warps:
+        return kernel.grid_loops
+    return tuple((name, -(-n // w)) for (name, n), w in zip(kernel.grid_loops, kernel.warps, strict=True))
+
+
 def grid_mapping(loops: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int, int], list[str]]:
     """Return the launch grid and the lines that compute the variable of each block loop from blockIdx.
 
     Up to three loops map to x (innermost), y and z. More loops, or loops beyond `MAX_GRID_YZ`, are flattened into x.
     """
+    grid, indices = _block_indices(loops)
+    return grid, [f"const int {name} = {index};  // {n} blocks" for name, index, n in indices]
+
+
+def _block_indices(loops: tuple[tuple[str, int], ...]) -> tuple[tuple[int, int, int], list[tuple[str, str, int]]]:
+    """Return the launch grid, and name, index in terms of blockIdx and extent of each loop of several blocks."""
     real = [(name, n) for name, n in loops if n > 1]
     sizes = [n for _, n in reversed(real)] + [1] * (3 - len(real))
     if len(real) <= 3 and all(n <= MAX_GRID_YZ for n in sizes[1:]):
-        lines = [
-            f"const int {name} = blockIdx.{axis};  // {n} blocks"
-            for (name, n), axis in reversed(list(zip(reversed(real), "xyz", strict=False)))
-        ]
-        return (sizes[0], sizes[1], sizes[2]), lines
-    lines, inner = [], 1
+        axes = zip(reversed(real), "xyz", strict=False)
+        indices = [(name, f"blockIdx.{axis}", n) for (name, n), axis in reversed(list(axes))]
+        return (sizes[0], sizes[1], sizes[2]), indices
+    indices, inner = [], 1
     for name, n in reversed(real):
         quotient = f"(int)blockIdx.x / {inner}" if inner > 1 else "(int)blockIdx.x"
         inner *= n
         value = f"({quotient}) % {n}" if (name, n) != real[0] else quotient
-        lines.insert(0, f"const int {name} = {value};  // {n} blocks")
-    return (inner, 1, 1), lines
+        indices.insert(0, (name, value, n))
+    return (inner, 1, 1), indices
 
 
 class _Printer:

@@ -484,10 +484,10 @@ class KernelIR:
         reads: Global buffers that are only read.
         writes: Global buffers that are written, or read and written.
         scalars: Scalar parameters.
-        grid_loops: Block loops from outer to inner as ``(name, extent)``.
-        block: Threads per block in x, y and z.
+        grid_loops: Block loops from outer to inner as ``(name, extent)``, or loops over the tiles of warps.
+        block: Threads of a tile in x, y and z: those of a block, or of a warp with a tile of its own.
         shared: Buffers in shared memory.
-        shared_bytes: Shared memory of a block.
+        shared_bytes: Shared memory of a tile.
         body: The statements of a block.
         site_depths: Number of serial loops around each access site.
         vectors: Whether `autosched.lower.passes.coalesce_accesses` forms vector accesses.
@@ -495,6 +495,7 @@ class KernelIR:
         step: Name of the scalar parameter with the number of the launch.
         linear_threads: Whether the thread loops of a nest divide a linear index of the threads, innermost loop fastest.
         resident_blocks: Least blocks of a multiprocessor, which limit the registers of a thread; 0 for no such limit.
+        warps: Where warps have tiles of their own, the warps of a block along each of ``grid_loops``; otherwise empty.
     """
 
     name: str
@@ -513,6 +514,20 @@ class KernelIR:
     step: str = ""
     linear_threads: bool = False
     resident_blocks: int = 0
+    warps: tuple[int, ...] = ()
+
+    @property
+    def warp_tiles(self) -> int:
+        """Tiles of a block: its warps if each has one of its own, otherwise 1."""
+        product = 1
+        for n in self.warps:
+            product *= n
+        return product
+
+    @property
+    def launch_block(self) -> tuple[int, int, int]:
+        """Threads of a block in x, y and z; warps with tiles of their own are along y."""
+        return (self.block[0], self.warp_tiles, 1) if self.warps else self.block
 
     @property
     def launches(self) -> int:
@@ -529,7 +544,7 @@ class KernelIR:
 
     @property
     def blocks(self) -> int:
-        """Number of thread blocks."""
+        """Number of thread blocks, or of the tiles of warps."""
         product = 1
         for _, n in self.grid_loops:
             product *= n
@@ -537,7 +552,7 @@ class KernelIR:
 
     @property
     def threads(self) -> int:
-        """Threads per block."""
+        """Threads of a block, or of a warp with a tile of its own."""
         return self.block[0] * self.block[1] * self.block[2]
 
 

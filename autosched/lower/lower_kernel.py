@@ -78,8 +78,9 @@ def lower_kernel(
         site_depths=tuple(sites),
         step_loops=tuple((p.name, p.extent) for p in plan.launches),
         step=context.step,
-        linear_threads=kernel.linear_threads,
+        linear_threads=plan.kernel.linear_threads,
         resident_blocks=kernel.resident_blocks,
+        warps=plan.warps,
     )
     verify(lowered)
     return lowered

@@ -23,6 +23,7 @@ INPUT_FILL, INLINED_FILL = "#e4e4e4", "#ffffff"
 WHERE = {
     Level.ROOT: "to global memory",
     Level.BLOCK: "in shared memory",
+    Level.WARP: "in shared memory of a warp",
     Level.THREAD: "in registers",
     Level.INLINE: "inlined",
 }

@@ -7,7 +7,7 @@ the schedule and the rules of `autosched.schedule.policy` alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
@@ -235,6 +235,9 @@ class KernelPlan:
         unowned: The reason why a materialised producer has no tile ownership, which makes the kernel illegal.
         register_windows: The rows in registers of private sliding windows; their allocations are the rows in shared
             memory, or all of their registers if there are none.
+        warps: Of a kernel whose warps have tiles of their own: the warps of a block along each loop of ``grid``, which
+            is then over tiles. All else is the plan of one warp: ``kernel`` has blocks of one warp
+            (`autosched.schedule.kernel.warp_tiles`). Empty for other kernels.
     """
 
     bound: BoundPipeline
@@ -250,6 +253,31 @@ class KernelPlan:
     owned: Mapping[str, OwnedBox] = field(default_factory=dict)
     unowned: Mapping[str, str] = field(default_factory=dict)
     register_windows: Mapping[str, RegisterWindow] = field(default_factory=dict)
+    warps: tuple[int, ...] = ()
+
+    @cached_property
+    def tile_loops(self) -> tuple[NestLoop, ...]:
+        """The loops over blocks, and over the warps of a block that have tiles of their own."""
+        blocks, warps = [], []
+        for p, n, w in zip(self.grid, self.blocks, self.warps or (1,) * len(self.grid), strict=True):
+            blocks.append(replace(p, extent=n, stride=p.stride * w))
+            warps += [replace(p, kind=LoopKind.WARP, extent=w)] if w > 1 else []
+        return (*blocks, *warps)
+
+    @property
+    def warp_tiles(self) -> int:
+        """Tiles of a block: its warps if each has one of its own, otherwise 1."""
+        return prod(self.warps)
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """Blocks along each loop of the grid."""
+        return tuple(-(-p.extent // w) for p, w in zip(self.grid, self.warps or (1,) * len(self.grid), strict=True))
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        return prod(self.block) * self.warp_tiles
 
     @cached_property
     def mainloop_nest(self) -> Nest | None:

@@ -20,6 +20,7 @@ from autosched.schedule.kernel.row_scans import scan_level_of
 from autosched.schedule.kernel.sliding_window import RollingBuffer, SlidingWindowPlan
 from autosched.schedule.kernel.thread_fusion import covers_same_points, fuse_thread_loops, lane_loop, thread_loops
 from autosched.schedule.kernel.tile_ownership import OwnedBox, owned_box
+from autosched.schedule.kernel.warp_tiles import WARP_THREADS, merge_warp_loops, warps_along
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
 from autosched.schedule.policy import shared_pitch
 from autosched.schedule.types import (
@@ -54,6 +55,10 @@ def plan_kernel(
 
 
 def _plan(bound: BoundPipeline, kernel: Kernel, block_ranges: Mapping[str, tuple[int, int]]) -> KernelPlan:
+    if kernel.warp_loops:
+        plan = plan_kernel(bound, merge_warp_loops(bound, kernel), block_ranges)
+        x, y, z = plan.block
+        return replace(plan, warps=warps_along(kernel.roots[0].tiling), block=(max(x, WARP_THREADS), y, z))
     plan = _Planner(bound, kernel, block_ranges).run()
     materialised = [m.func for m in kernel.fused if m.materialised]
     if not materialised:

@@ -47,7 +47,8 @@ class Level(IntEnum, metaclass=_LevelNames):
     """Compute locations, from outside in; each level has its memory.
 
     MAINLOOP computes once per step of a block-uniform serial loop, into shared memory: chunks of a reduction (the
-    mainloop of CUTLASS), or the rows that enter a sliding window.
+    mainloop of CUTLASS), or the rows that enter a sliding window. WARP computes once per tile of a warp, into the slice
+    of shared memory that the warp has for itself.
     """
 
     ROOT = 0
@@ -63,17 +64,24 @@ class Level(IntEnum, metaclass=_LevelNames):
         return "stream" if self is Level.MAINLOOP else self.name.lower()
 
 
-SHARED_LEVELS = (Level.BLOCK, Level.MAINLOOP)
-"""Levels in shared memory, which all threads of a block read."""
+SHARED_LEVELS = (Level.BLOCK, Level.MAINLOOP, Level.WARP)
+"""Levels in shared memory, which all threads of a block, or of a warp with a tile of its own, read."""
+TILE_LEVELS = (Level.BLOCK, Level.WARP)
+"""Levels of producers that are computed once for a tile, of a block or of a warp."""
 
 
 class LoopKind(Enum):
-    """Execution of a loop: on blocks, on threads, or serially in one thread."""
+    """Execution of a loop: on blocks, on the warps of a block, on threads, or serially in one thread."""
 
     BLOCK = "block"
+    WARP = "warp"
     THREAD = "thread"
     SERIAL = "serial"
     REDUCTION = "reduction"
+
+
+TILE_KINDS = (LoopKind.BLOCK, LoopKind.WARP)
+"""Kinds of loops over tiles, of blocks or of warps."""
 
 
 class StageId(NamedTuple):
@@ -175,14 +183,15 @@ class Root:
 @renamed_fields(stored="materialised")
 @dataclass(frozen=True, slots=True)
 class FusedProducer:
-    """A Func computed inside the kernel of its consumers: per block, per mainloop step, or per thread.
+    """A Func computed inside the kernel of its consumers: per block, mainloop step, warp or thread.
 
     Attributes:
         tilings: Its stages, in order.
         at: Its compute location.
         storage_order: Its dimensions, slowest in memory first.
-        materialised: Whether blocks also write it to global memory, for other kernels or the caller; at BLOCK only.
-        aligned: Alignment of its tile; at BLOCK only.
+        materialised: Whether blocks also write it to global memory, for other kernels or the caller; at BLOCK or WARP
+            only.
+        aligned: Alignment of its tile; at BLOCK or WARP only.
         buffers: 2 for double buffering, which loads the tile of the next step during a step; at MAINLOOP only.
         asynchronous: Whether the buffers are filled by async copies.
         private: Whether each thread keeps the elements that it computes in registers, over all later stages of the
@@ -273,6 +282,11 @@ class Kernel:
     def cache_reads(self) -> frozenset[str]:
         """Inputs and Funcs with a cache read in the kernel (`autosched.analysis.rewrites.cache_read`)."""
         return frozenset(s for m in self.fused if m.tilings and (s := cached_source(m.func)) is not None)
+
+    @property
+    def warp_loops(self) -> tuple[Loop, ...]:
+        """The loops over the warps of a block, each of which has a tile of its own; empty if blocks have the tiles."""
+        return self.roots[0].tiling.of_kind(LoopKind.WARP) if self.roots else ()
 
     @property
     def mainloop_at(self) -> ComputeAt | None:

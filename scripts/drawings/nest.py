@@ -20,6 +20,7 @@ from drawings.graph import save
 
 COLOURS = {
     NodeKind.BLOCK: "#b9d4ee",
+    NodeKind.WARP: "#cfe0f4",
     NodeKind.THREAD: "#bfe3c0",
     NodeKind.SERIAL: "#fbe0a8",
     NodeKind.REDUCTION: "#f3bcae",

@@ -1,4 +1,4 @@
-"""Blocks of one warp wait for its threads alone: their machine code has no barrier of the block."""
+"""Blocks of one warp, and warps with tiles of their own, wait for the warp's threads, by no barrier of the block."""
 
 from __future__ import annotations
 
@@ -26,10 +26,20 @@ def blur(x: int, y: int) -> tuple[BoundPipeline, Schedule]:
 
 
 def printed(x: int, y: int) -> CudaKernel:
-    bound, schedule = blur(x, y)
+    return only_kernel(*blur(x, y))
+
+
+def only_kernel(bound: BoundPipeline, schedule: Schedule) -> CudaKernel:
     validate(bound, schedule, H200)
     (found,) = lower(bound, schedule).kernels
     return print_cuda(found)
+
+
+def opcodes(found: CudaKernel, nvdisasm: str) -> set[str]:
+    from sass.disassembly import disassemble
+
+    code = disassemble(compile_cubin(found.source, "sm_90", name=found.name).code, nvdisasm)[found.name]
+    return {i.opcode.split(".")[0] for i in code.instructions}
 
 
 @pytest.mark.parametrize(("x", "y", "lanes"), [(32, 1, "0xffffffff"), (8, 4, "0xffffffff"), (7, 2, "0x3fff")])
@@ -46,10 +56,15 @@ def test_blocks_of_more_threads_wait_for_the_block() -> None:
 
 @pytest.mark.parametrize(("x", "y", "barriers"), [(32, 1, False), (8, 4, False), (7, 2, False), (16, 4, True)])
 def test_machine_code(x: int, y: int, barriers: bool, nvdisasm: str) -> None:
-    from sass.disassembly import disassemble
+    found = opcodes(printed(x, y), nvdisasm)
+    assert {"STS", "LDS"} <= found
+    assert ("BAR" in found) is barriers
 
-    found = printed(x, y)
-    code = disassemble(compile_cubin(found.source, "sm_90", name=found.name).code, nvdisasm)[found.name]
-    opcodes = {i.opcode.split(".")[0] for i in code.instructions}
-    assert {"STS", "LDS"} <= opcodes
-    assert ("BAR" in opcodes) is barriers
+
+@pytest.mark.parametrize("out", ["by=7 bx=2 wy=2 wx=2 sy=4 tx=24", "by=2 bx=1 wy=8 wx=3 sy=4 tx=32"])
+def test_machine_code_of_warp_tiles(out: str, nvdisasm: str) -> None:
+    bound = building.blur()
+    rows = building.member(building.warp("out", 4), ("y", "x"), across=f"sy=6 tx={out.split('tx=')[1]}")
+    made = building.kernel(bound, [building.root("out", out)], [rows], ["img_clamped"])
+    found = opcodes(only_kernel(bound, building.schedule(bound, made)), nvdisasm)
+    assert {"STS", "LDS"} <= found and "BAR" not in found

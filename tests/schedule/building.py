@@ -25,7 +25,7 @@ from autosched.schedule.types import (
     StageTiling,
 )
 
-_KINDS = {"b": LoopKind.BLOCK, "t": LoopKind.THREAD, "s": LoopKind.SERIAL, "r": LoopKind.REDUCTION}
+_KINDS = {"b": LoopKind.BLOCK, "w": LoopKind.WARP, "t": LoopKind.THREAD, "s": LoopKind.SERIAL, "r": LoopKind.REDUCTION}
 
 y, x = Var("y"), Var("x")
 
@@ -63,6 +63,11 @@ def member(at: ComputeAt, order: Sequence[str], **tilings: str) -> FusedProducer
 def block(host: str, depth: int) -> ComputeAt:
     """Return a place inside the block loops of a root."""
     return ComputeAt(Level.BLOCK, stage(host), depth)
+
+
+def warp(host: str, depth: int) -> ComputeAt:
+    """Return a place inside the block and warp loops of a root."""
+    return ComputeAt(Level.WARP, stage(host), depth)
 
 
 def thread(host: str, depth: int) -> ComputeAt:

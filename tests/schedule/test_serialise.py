@@ -173,7 +173,11 @@ WRONG_IN_KERNEL = [
     ("roots[0].loops", [{"dim": "y", "kind": "serial", "extent": 2**30}] * 3, f"has {2**90} iterations in all"),
     ("roots[0].loops[0]", "y", "is 'y': give an object {...}"),
     ("roots[0].loops[1].dim", "z", "is 'z', which is no dimension of stage out: There is y, x"),
-    ("roots[0].loops[1].kind", "vector", "is 'vector', which is no kind of loop: There is block, thread, serial, red"),
+    (
+        "roots[0].loops[1].kind",
+        "vector",
+        "is 'vector', which is no kind of loop: There is block, warp, thread, serial, red",
+    ),
     ("roots[0].loops[0].extent", 0, "is 0: give a whole number from 1 to 2199023255551"),
     ("roots[0].loops[0].extent", -4, "is -4: give a whole number from 1 to 2199023255551"),
     ("roots[0].loops[0].extent", 2**41, "is 2199023255552: give a whole number from 1 to 2199023255551"),

@@ -31,7 +31,7 @@ from autosched.schedule.types import (
     StageTiling,
 )
 
-BLOCK, THREAD, SERIAL, REDUCTION = LoopKind
+BLOCK, WARP, THREAD, SERIAL, REDUCTION = LoopKind
 DEEPEST = 9
 OUT = StageId("out")
 

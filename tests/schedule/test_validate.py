@@ -216,11 +216,11 @@ CASES: dict[str, tuple[BoundPipeline, Schedule, str]] = {
     ),
     "WARP": (
         BLUR, with_producer(across_at(ComputeAt(Level.WARP, stage("out"), 2))),
-        "across: there is no lowering for level WARP; use BLOCK, MAINLOOP or THREAD",
+        "across is at WARP, but no root has a loop over warps; add warp loops, or compute it at BLOCK",
     ),
     "a fused producer at ROOT": (
         BLUR, with_producer(across_at(ComputeAt(Level.ROOT, stage("out"), 0))),
-        "across: there is no lowering for level ROOT; use BLOCK, MAINLOOP or THREAD",
+        "across: there is no lowering for level ROOT; use BLOCK, MAINLOOP, WARP or THREAD",
     ),
     "unread inlined Func": (
         BLUR,

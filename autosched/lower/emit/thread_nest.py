@@ -55,7 +55,7 @@ def _thread_axes(group: Sequence[Nest]) -> list[NestLoop | None]:
 def _title(context: KernelContext, n: Nest) -> str:
     allocation = context.plan.allocations.get(n.stage.func)
     if allocation is None:
-        return f"{n.id}: this block's tile"
+        return f"{n.id}: this {'warp' if context.plan.warps else 'block'}'s tile"
     size = " x ".join(str(e) for e in allocation.extents) or "1"
     memory = "shared memory" if allocation.is_shared else "registers of each thread"
     return f"{n.id}: {size} points in {memory}"

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.codegen.cuda import grid_mapping
+from autosched.codegen.cuda import launch_grid
 from autosched.lower.program import Program
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.cupy_driver import gpu_problem
@@ -117,4 +117,6 @@ def make_executable(
 
 def launch_info(program: Program) -> tuple[KernelInfo, ...]:
     """Return the launch configuration of every kernel."""
-    return tuple(KernelInfo(k.name, grid_mapping(k.grid_loops)[0], k.block, k.shared_bytes) for k in program.kernels)
+    return tuple(
+        KernelInfo(k.name, launch_grid(k), k.launch_block, k.shared_bytes * k.warp_tiles) for k in program.kernels
+    )

@@ -42,6 +42,7 @@ _ARGUMENTS = {
     "GLOBAL_OUT": re.compile(_TYPED + _COUNT + r"\)"),
     "SCALAR": re.compile(_TYPED + r"\)"),
     "SHARED": re.compile(_TYPED + _COUNT + _COUNT + r"\)"),
+    "WARP_SHARED": re.compile(_TYPED + 3 * _COUNT + r"\)"),
     "REGISTER": re.compile(_TYPED + _COUNT + r"\)"),
     "LOAD": re.compile(r"\(\s*(\d+)\s*,\s*(\w+)\s*,"),
     "STORE": re.compile(r"\(\s*(\d+)\s*,\s*(\w+)\s*,"),
@@ -59,6 +60,7 @@ _DECLARES: dict[str, Space] = {
     "GLOBAL_IN": "global",
     "GLOBAL_OUT": "global",
     "SHARED": "shared",
+    "WARP_SHARED": "shared",
     "REGISTER": "register",
 }
 
@@ -194,7 +196,7 @@ def _declare(result: KernelText, scope: _Scope, word: str, arguments: tuple[str,
     element_bytes, count = C_TYPE_BYTES[c_type], int(arguments[2]) if len(arguments) > 2 else 1
     if word in ("GLOBAL_IN", "GLOBAL_OUT", "SCALAR"):
         result.parameters.append(Parameter(word, c_type, name, count))
-    elif word == "SHARED":
+    elif word in ("SHARED", "WARP_SHARED"):
         result.shared_element_bytes.add(element_bytes)
     elif word == "REGISTER":
         result.register_bytes += count * element_bytes

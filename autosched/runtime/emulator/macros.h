@@ -101,50 +101,55 @@ struct as_global_out {
     }
 };
 
-template <class T, as_i64 count, as_u64 offset>
+// A buffer at a byte offset of the block's shared memory, or of the slice of the thread's warp.
+template <class T, as_i64 count, as_u64 offset, as_u64 slice = 0>
 struct as_shared_view {
     static_assert(offset % sizeof(T) == 0, "a shared buffer is not aligned to its element size");
+    static_assert(slice % sizeof(T) == 0, "a warp's slice of shared memory is not aligned to an element size");
+    static_assert(slice == 0 || offset + count * sizeof(T) <= slice, "a shared buffer is larger than a warp's slice");
     static_assert(sizeof(T) % AS_GRANULE == 0, "the shared granule does not divide the element size");
     enum { granules = sizeof(T) / AS_GRANULE };
+    as_u64 first;  // its distance from the start of shared memory in elements
     T* data;
 
     as_shared_view(as_thread* thread, const char* buffer, int line) {
         as_block* block = thread->as_block_state;
-        if (offset + count * sizeof(T) > block->shared_bytes)
-            block->fail(thread, AS_SHARED_SIZE, buffer, offset + count * sizeof(T), line, -1);
-        data = (T*)(block->shared + offset);
+        first = (offset + slice * thread->threadIdx.y) / sizeof(T);
+        if ((first + count) * sizeof(T) > block->shared_bytes)
+            block->fail(thread, AS_SHARED_SIZE, buffer, (first + count) * sizeof(T), line, -1);
+        data = (T*)block->shared + first;
     }
 
     AS_NOINLINE T as_load(as_thread* thread, as_i64 index, as_place place) const {
         as_check_bounds(thread, index, count, place);
-        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
-        as_shared_read(thread, offset / AS_GRANULE + index * granules, granules, index, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), first + index, place);
+        as_shared_read(thread, (first + index) * granules, granules, index, place);
         return data[index];
     }
 
     AS_NOINLINE void as_store(as_thread* thread, as_i64 index, T value, as_place place) const {
         as_check_bounds(thread, index, count, place);
-        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
-        as_shared_write(thread, offset / AS_GRANULE + index * granules, granules, index, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), first + index, place);
+        as_shared_write(thread, (first + index) * granules, granules, index, place);
         data[index] = value;
     }
 
     template <class U, class Combine>
     AS_NOINLINE void as_atomic(as_thread* thread, as_i64 index, U value, as_place place, Combine combine) const {
         as_check_bounds(thread, index, count, place);
-        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place);
-        as_shared_atomic(thread, offset / AS_GRANULE + index * granules, granules, index, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), first + index, place);
+        as_shared_atomic(thread, (first + index) * granules, granules, index, place);
         U* at = (U*)(data + index);
         *at = combine(*at, value);
     }
 
     template <int n>
     AS_NOINLINE as_vector<T, n> as_load_vector(as_thread* thread, as_i64 index, as_place place) const {
-        as_check_vector(thread, index, count, n, offset / sizeof(T), place);
-        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place, n);
+        as_check_vector(thread, index, count, n, first, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), first + index, place, n);
         as_vector<T, n> found;
         for (int k = 0; k < n; k++) {
-            as_shared_read(thread, offset / AS_GRANULE + (index + k) * granules, granules, index + k, place);
+            as_shared_read(thread, (first + index + k) * granules, granules, index + k, place);
             found.at[k] = data[index + k];
         }
         return found;
@@ -153,19 +158,19 @@ struct as_shared_view {
     // Where a copy of neighbouring elements is to arrive. It may do so at any time, so it is a write from now on.
     template <int n>
     AS_NOINLINE T* as_claim(as_thread* thread, as_i64 index, as_place place) const {
-        as_check_vector(thread, index, count, n, offset / sizeof(T), place);
-        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place, n);
+        as_check_vector(thread, index, count, n, first, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), first + index, place, n);
         for (int k = 0; k < n; k++)
-            as_shared_write(thread, offset / AS_GRANULE + (index + k) * granules, granules, index + k, place);
+            as_shared_write(thread, (first + index + k) * granules, granules, index + k, place);
         return data + index;
     }
 
     template <int n>
     AS_NOINLINE void as_store_vector(as_thread* thread, as_i64 index, as_vector<T, n> value, as_place place) const {
-        as_check_vector(thread, index, count, n, offset / sizeof(T), place);
-        as_record(thread, AS_SHARED, -1, sizeof(T), offset / sizeof(T) + index, place, n);
+        as_check_vector(thread, index, count, n, first, place);
+        as_record(thread, AS_SHARED, -1, sizeof(T), first + index, place, n);
         for (int k = 0; k < n; k++) {
-            as_shared_write(thread, offset / AS_GRANULE + (index + k) * granules, granules, index + k, place);
+            as_shared_write(thread, (first + index + k) * granules, granules, index + k, place);
             data[index + k] = value.at[k];
         }
     }
@@ -243,6 +248,8 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define GLOBAL_OUT(T, name, count) as_global_out<T, count> name
 #define SCALAR(T, name) const T name
 #define SHARED(T, name, count, byte_offset) as_shared_view<T, count, byte_offset> name(this, #name, __LINE__)
+#define WARP_SHARED(T, name, count, byte_offset, slice_bytes) \
+    as_shared_view<T, count, byte_offset, slice_bytes> name(this, #name, __LINE__)
 #define REGISTER(T, name, count) as_register_array<T, count> name
 #define LOAD(site, buffer, index) (buffer).as_load(this, index, AS_PLACE(site, buffer))
 #define STORE(site, buffer, index, value) (buffer).as_store(this, index, value, AS_PLACE(site, buffer))

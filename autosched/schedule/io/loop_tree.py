@@ -19,6 +19,7 @@ class NodeKind(Enum):
     """The kind of a tree node; loops have the kinds of `LoopKind`."""
 
     BLOCK = "block"
+    WARP = "warp"
     THREAD = "thread"
     SERIAL = "serial"
     REDUCTION = "reduction"
@@ -61,7 +62,7 @@ def loop_tree(plan: KernelPlan, layout: SharedLayout) -> tuple[LoopTreeNode, ...
         body += _scan(plan, layout, k) if plan.scan in plan.steps[k] else _step(plan, layout, k)
     if plan.repeated.stop == len(steps):
         body += _repeated(plan, layout)
-    return _enclosed(plan.launches, _enclosed(plan.grid, tuple(body)), note="one launch each")
+    return _enclosed(plan.launches, _enclosed(plan.tile_loops, tuple(body)), note="one launch each")
 
 
 def _scan(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
@@ -93,7 +94,8 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
     body = tuple(node for n in group for node in _in_thread(plan, n))
     notes = [f"threadIdx.{axis}" for axis in "xyz"]
     if plan.kernel.linear_threads:
-        notes = ["linear threads, fastest", "linear threads", "linear threads"]
+        kind = "lanes" if plan.warps else "linear threads"
+        notes = [f"{kind}, fastest", kind, kind]
     if any(n.lanes is not None for n in group):
         notes[0] += ", warp reduction"
     stage = LoopTreeNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(thread_loops(group), body, notes))

@@ -90,7 +90,8 @@ def _shape(kernel: Kernel) -> list[Any]:
 def _details(t: StageTiling, storage_order: Sequence[str]) -> Iterator[list[Any]]:
     """Yield the entries of a stage in the three layers from 2 + n on."""
     loops = _iterating(t.loops)
-    yield [[p.dim, p.extent] for p in loops if p.kind is LoopKind.BLOCK]
+    warps = [[p.dim, p.kind.value, p.extent] for p in loops if p.kind is LoopKind.WARP]
+    yield [*([p.dim, p.extent] for p in loops if p.kind is LoopKind.BLOCK), *warps]
     yield [[p.dim, p.extent] for p in loops if p.kind is LoopKind.THREAD]
     yield [[[p.dim, p.kind.value, p.extent] for p in loops], *storage_order]
 

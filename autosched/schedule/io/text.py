@@ -55,11 +55,12 @@ def _header(plan: KernelPlan, layout: SharedLayout, title: str) -> Iterator[_Lin
     sources = ", ".join(_sources(plan))
     boxes = ", ".join(box_text(str(stage), f.dims, f.extents) for stage, f in funcs)
     yield 0, f"{title}: {boxes}" + (f" from {sources}" if sources else "")
-    blocks = [p.extent for p in plan.grid]
     threads = [n for n in plan.block if n > 1]
-    shared = f", {layout.total_bytes} bytes of shared memory a block" if layout.total_bytes else ""
-    linear = " in linear order" if plan.kernel.linear_threads else ""
-    yield 1, f"{_count_of(blocks, 'block')} of {_count_of(threads, 'thread')}{linear}{shared}"
+    per = "warp" if plan.warps else "block"
+    shared = f", {layout.total_bytes} bytes of shared memory a {per}" if layout.total_bytes else ""
+    inside = f"{_count_of(threads, 'thread')}{' in linear order' if plan.kernel.linear_threads else ''}"
+    inside = _count_of(plan.warps, "warp") if plan.warps else inside
+    yield 1, f"{_count_of(plan.blocks, 'block')} of {inside}{shared}"
     if plan.kernel.resident_blocks:
         yield 1, f"registers for at least {_count(plan.kernel.resident_blocks, 'block')} on a multiprocessor"
     for i in sorted(plan.kernel.inlined, key=lambda i: list(plan.bound.funcs).index(i.func)):

@@ -10,7 +10,7 @@ from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.schedule.kernel.memory_layout import sources_of
 from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.warp_reduction import drop_lane_loops
-from autosched.schedule.types import SHARED_LEVELS, Kernel, LoopKind, Schedule, StageId, StageTiling
+from autosched.schedule.types import SHARED_LEVELS, TILE_KINDS, Kernel, LoopKind, Schedule, StageId, StageTiling
 from autosched.target import Target
 
 
@@ -93,16 +93,20 @@ def _reads_directly(bound: BoundPipeline, kernel: Kernel, name: str) -> bool:
 
 
 def roots_share_grid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """All root stages of a kernel share a grid; several belong to one Func and have private tiles, or to a mainloop."""
+    """All root stages of a kernel share a grid; several belong to one Func and have private tiles, or to a mainloop.
+
+    The loops over the warps of a block, if there are any, are part of the grid.
+    """
     if not kernel.roots:
         yield "it has no root stage; a kernel needs at least one"
         return
     first = kernel.roots[0].tiling
-    grid = [(p.dim, p.extent) for p in first.of_kind(LoopKind.BLOCK)]
+    grid = first.of_kind(*TILE_KINDS)
     for root in kernel.roots[1:]:
         t = root.tiling
-        if [(p.dim, p.extent) for p in t.of_kind(LoopKind.BLOCK)] != grid:
-            yield f"{t.stage} has other block loops than {first.stage}; root stages of a kernel share one grid"
+        if t.of_kind(*TILE_KINDS) != grid:
+            loops = "block or warp loops" if kernel.warp_loops else "block loops"
+            yield f"{t.stage} has other {loops} than {first.stage}; root stages of a kernel share one grid"
         if t.stage.func != first.stage.func and kernel.mainloop_at is None:
             yield (
                 f"{t.stage} and {first.stage} are stages of different Funcs, which share a kernel only around a "
@@ -174,10 +178,10 @@ def cache_reads_are_outside_kernel(bound: BoundPipeline, kernel: Kernel, target:
         if source in inside:
             yield f"it caches {source}, but computes {source} itself; only sources outside the kernel can be cached"
         if m.at.level not in SHARED_LEVELS:
-            yield f"{m.func} is at {m.at.level.name}; a cache read must be at BLOCK or MAINLOOP"
+            yield f"{m.func} is at {m.at.level.name}; a cache read must be at BLOCK, MAINLOOP or WARP"
     for name in inside - {m.func for m in kernel.fused}:
         if cached_source(name) is not None:
-            yield f"{name} is a cache read, which must be a fused producer at BLOCK or MAINLOOP"
+            yield f"{name} is a cache read, which must be a fused producer at BLOCK, MAINLOOP or WARP"
 
 
 def inlined_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:

@@ -12,7 +12,17 @@ from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.kernel.tile_ownership import unowned_points
 from autosched.schedule.plan import Allocation, KernelPlan, Nest, NestLoop
 from autosched.schedule.tilings import MAX_UNROLLED_LOADS, call_chain
-from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageId, StageTiling
+from autosched.schedule.types import (
+    SHARED_LEVELS,
+    TILE_KINDS,
+    TILE_LEVELS,
+    FusedProducer,
+    Kernel,
+    Level,
+    LoopKind,
+    StageId,
+    StageTiling,
+)
 from autosched.target import Target
 
 MAX_THREAD_ELEMENTS = 64
@@ -20,32 +30,33 @@ MAX_THREAD_ELEMENTS = 64
 
 
 def levels_are_supported(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Fused producers are at BLOCK, MAINLOOP or THREAD; other levels have no lowering."""
+    """Fused producers are at BLOCK, MAINLOOP, WARP or THREAD; other levels have no lowering."""
     for m in kernel.fused:
-        if m.at.level not in (Level.BLOCK, Level.MAINLOOP, Level.THREAD):
-            yield f"{m.func}: there is no lowering for level {m.at.level.name}; use BLOCK, MAINLOOP or THREAD"
+        if m.at.level not in (*SHARED_LEVELS, Level.THREAD):
+            yield f"{m.func}: there is no lowering for level {m.at.level.name}; use BLOCK, MAINLOOP, WARP or THREAD"
 
 
 def tile_alignments_are_valid(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Aligned tiles are at BLOCK, have dimensions, and have a remainder below their multiple."""
+    """Aligned tiles are at BLOCK or WARP, have dimensions, and have a remainder below their multiple."""
     for m in kernel.fused:
         if m.aligned is None:
             continue
-        if m.at.level is not Level.BLOCK or not m.storage_order:
-            yield f"{m.func}: only a tile at BLOCK that has dimensions can be aligned; remove its alignment"
+        if m.at.level not in TILE_LEVELS or not m.storage_order:
+            yield f"{m.func}: only a tile at BLOCK or WARP that has dimensions can be aligned; remove its alignment"
         if not 0 <= m.aligned.remainder < m.aligned.multiple:
             remainder, multiple = m.aligned.remainder, m.aligned.multiple
             yield f"{m.func}: alignment remainder {remainder} modulo {multiple} must be in 0..{multiple - 1}"
 
 
 def materialised_producers_are_pure(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
-    """Materialised producers are at BLOCK and have one pure definition."""
+    """Materialised producers are at BLOCK or WARP and have one pure definition."""
     for m in kernel.fused:
         if not m.materialised:
             continue
         func = bound.funcs[m.func]
-        if m.at.level is not Level.BLOCK:
-            yield f"{m.func} is materialised at {m.at.level.name}: only producers at BLOCK can be; compute it at BLOCK"
+        if m.at.level not in TILE_LEVELS:
+            where = "WARP" if kernel.warp_loops else "BLOCK"
+            yield f"{m.func} is materialised at {m.at.level.name}: only producers at {where} can be; compute it there"
         elif cached_source(m.func) is not None:
             yield f"{m.func} is a cache read, whose source is in global memory already; do not materialise it"
         elif len(func.nonempty_stages) != 1 or not func.is_pure or not is_private_tile(func, func.nonempty_stages[0]):
@@ -53,8 +64,8 @@ def materialised_producers_are_pure(bound: BoundPipeline, kernel: Kernel, target
 
 
 def thread_depth(t: StageTiling) -> int:
-    """Return the number of loops down to and including the last block or thread loop."""
-    kinds = (LoopKind.BLOCK, LoopKind.THREAD)
+    """Return the number of loops down to and including the last block, warp or thread loop."""
+    kinds = (*TILE_KINDS, LoopKind.THREAD)
     return 1 + max((k for k, p in enumerate(t.loops) if p.kind in kinds), default=-1)
 
 
@@ -68,12 +79,13 @@ def consumers_are_inside_host(bound: BoundPipeline, kernel: Kernel, target: Targ
         if host is None:
             yield f"{m.func}: its host {m.at.host} is not computed in this kernel; choose a stage that is"
             return
-        if m.at.level is Level.BLOCK:
-            blocks = len(host.of_kind(LoopKind.BLOCK))
-            if m.at.host not in roots or m.at.depth != blocks:
+        if m.at.level in TILE_LEVELS:
+            tiles = len(host.of_kind(*TILE_KINDS))
+            if m.at.host not in roots or m.at.depth != tiles:
+                level, loops = m.at.level.name, "block and warp loops" if kernel.warp_loops else "block loops"
                 yield (
-                    f"{m.func} at BLOCK needs a root stage as host, at the depth of all its block loops; "
-                    f"{m.at.host} has {blocks} block loops, and the depth is {m.at.depth}"
+                    f"{m.func} at {level} needs a root stage as host, at the depth of all its {loops}; "
+                    f"{m.at.host} has {tiles} {loops}, and the depth is {m.at.depth}"
                 )
             continue
         if m.at.level is Level.MAINLOOP:

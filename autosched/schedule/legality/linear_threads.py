@@ -26,4 +26,5 @@ def linear_threads_are_independent(plan: KernelPlan) -> Iterator[str]:
         problem = next((f"{n.id} is a warp reduction" for n in nests if n.lanes is not None), "")
         problem = problem or next((f"{n.id} is a scan over rows" for n in nests if n.outer_serial_loops), "")
     if problem:
-        yield f"{problem}, which needs threads along axes; set linear_threads to false"
+        remedy = "remove the warp loops" if plan.warps else "set linear_threads to false"
+        yield f"{problem}, which needs threads along axes; {remedy}"

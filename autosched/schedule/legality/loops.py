@@ -8,7 +8,7 @@ from itertools import groupby
 from autosched.analysis.bound_pipeline import BoundPipeline, LoopDim
 from autosched.schedule.kernel.row_scans import ScanLevel, scan_level_of, step_loops
 from autosched.schedule.kernel.warp_reduction import accumulation_of, lane_loops
-from autosched.schedule.types import Kernel, Loop, LoopKind, StageTiling
+from autosched.schedule.types import TILE_KINDS, Kernel, Loop, LoopKind, StageTiling
 from autosched.target import Target
 
 LARGEST = 1 << 41
@@ -29,7 +29,7 @@ def loops_match_stage(bound: BoundPipeline, kernel: Kernel, target: Target) -> I
                 yield f"{loop.dim} of {t.stage} is no reduction variable, so it has no reduction loop; make it serial"
             elif loop.kind is not LoopKind.REDUCTION and not _may_be_divided(bound, t, loop, dims[loop.dim]):
                 yield f"{loop.dim} of {t.stage} carries a dependence, so it must be a reduction loop inside one thread"
-        for kind in (LoopKind.BLOCK, LoopKind.THREAD):
+        for kind in (*TILE_KINDS, LoopKind.THREAD):
             named = [p.dim for p in t.of_kind(kind)]
             if len(set(named)) < len(named):
                 yield f"{t.stage} has two {kind.value} loops over one dimension; merge them into one"

@@ -11,15 +11,15 @@ from autosched.target import Target
 
 def resident_blocks_fit(plan: KernelPlan, target: Target) -> Iterator[str]:
     """A multiprocessor can have the threads of all resident blocks; CPUs ignore them."""
-    x, y, z = plan.block
+    threads = plan.block_threads
     asked = plan.kernel.resident_blocks
     if asked < 0:
         yield f"resident_blocks is {asked}; it must be 0 or a number of blocks"
     if target.kind != "cuda" or asked <= 1:
         return
-    most = most_resident_blocks(target, x * y * z)
+    most = most_resident_blocks(target, threads)
     if asked > most:
         yield (
             f"resident_blocks is {asked}, but a multiprocessor of {target.name} has at most {most} blocks of "
-            f"{x * y * z} threads; use fewer"
+            f"{threads} threads; use fewer"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -21,22 +22,22 @@ def threads_fit(plan: KernelPlan, target: Target) -> Iterator[str]:
             yield f"{group[0].id} has {len(active)} thread loops, but a block has three dimensions; make some serial"
             return
     x, y, z = plan.block
+    if plan.warps:
+        y = plan.warp_tiles
     if x * y * z > target.max_threads_per_block:
         limit = target.max_threads_per_block
         yield f"{x} x {y} x {z} threads per block exceed the limit of {limit} on {target.name}; use fewer"
     for axis, n, limit in zip("xyz", plan.block, target.max_block_dim, strict=True):
         if n > limit:
             yield f"{n} threads in {axis} exceed the limit of {limit} on {target.name}; use fewer"
-    blocks = 1
-    for loop in plan.grid:
-        blocks *= loop.extent
+    blocks = math.prod(plan.blocks)
     if blocks > target.max_grid[0]:
         yield f"{blocks} blocks exceed the limit of {target.max_grid[0]} on {target.name}; use larger tiles"
 
 
 def shared_memory_fits(plan: KernelPlan, target: Target) -> Iterator[str]:
     """The shared buffers of a block fit, with reuse by lifetime."""
-    need = shared_layout(plan).total_bytes
+    need = shared_layout(plan).total_bytes * plan.warp_tiles
     limit = target.shared_per_block_optin
     if need > limit:
         yield f"{need} bytes of shared memory exceed the limit of {limit} per block on {target.name}; use smaller tiles"
