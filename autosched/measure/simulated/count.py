@@ -101,6 +101,7 @@ def count_kernel(
         name=kernel.name, grid=tuple(n for _, n in reversed(kernel.grid_loops)), threads=kernel.threads,
         shared_bytes=kernel.shared_bytes, phases=mean_phases(phases),
         buffers=_buffers(kernel, footprints, load_sectors), repeats=executed / everything / max(written, 1.0),
+        tiles=kernel.warp_tiles,
     )  # fmt: skip
 
 

@@ -29,7 +29,8 @@ L2_USABLE = 0.6
 """Usable share of the second-level cache. Assumed: A100 and H100 have two partitions, and lines read from the far one
 are cached in both."""
 BARRIER_CYCLES = 30.0
-"""Cycles from the last warp's arrival at a barrier to the next instruction. Assumed: about a shared memory access."""
+"""Cycles from the last warp's arrival at a barrier to the next instruction. Assumed: about a shared memory access. A
+barrier of one warp is an instruction without such a wait."""
 BLOCK_START_CYCLES = 200.0
 """Cycles from the end of a block to the first instruction of its successor. Assumed."""
 KERNEL_SECONDS = 1.3e-6

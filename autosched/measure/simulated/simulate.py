@@ -126,9 +126,10 @@ def simulate(
 def _simulated_kernel(
     work: KernelWork, resources: KernelResources, device: Device, l2: L2State, launches: int
 ) -> KernelBreakdown:  # fmt: skip
-    resident = resident_blocks(device.target, work.name, work.threads, resources.registers, work.shared_bytes)
-    traffic = traffic_of(work, resources, resident, device, l2)
-    time = kernel_time(work, resources, resident, traffic, device).repeated(launches)
+    threads, shared = work.threads * work.tiles, work.shared_bytes * work.tiles
+    resident = resident_blocks(device.target, work.name, threads, resources.registers, shared)
+    traffic = traffic_of(work, resources, resident * work.tiles, device, l2)
+    time = kernel_time(work, resources, resident * work.tiles, traffic, device).repeated(launches)
     return KernelBreakdown(work.name, work, resources, resident, traffic, time)
 
 

@@ -87,7 +87,7 @@ def kernel_time(
     Args:
         work: Its counts.
         resources: Its resources from ptxas.
-        resident: Resident blocks of a multiprocessor.
+        resident: Resident blocks, or tiles, of a multiprocessor.
         traffic: Its memory traffic.
         device: The device.
     """
@@ -125,8 +125,8 @@ class _BlockPhase:
         rounds = max(p.chain_global, p.warp_load_registers / in_flight)
         busy = max(p.warp_instructions * WARP_ISSUE_CYCLES, p.warp_fp64 * SCHEDULERS / device.fp64)
         chain = (
-            max(p.chain_cycles, busy) + p.chain_shared * device.latencies.shared + rounds * latency + BARRIER_CYCLES
-            + local / work.warps / LOCAL_TOGETHER * device.latencies.l1
+            max(p.chain_cycles, busy) + p.chain_shared * device.latencies.shared + rounds * latency
+            + BARRIER_CYCLES * (work.warps > 1) + local / work.warps / LOCAL_TOGETHER * device.latencies.l1
         )  # fmt: skip
         l2_bytes = (traffic.l2_read_bytes + traffic.l2_write_bytes) * share
         dram_bytes = (traffic.dram_read_bytes + traffic.dram_write_bytes) / work.blocks * share

@@ -105,14 +105,15 @@ def traffic_of(work: KernelWork, resources: KernelResources, resident: int, devi
     Args:
         work: Its counts.
         resources: Its resources from ptxas.
-        resident: Blocks on a multiprocessor.
+        resident: Blocks, or tiles, on a multiprocessor.
         device: The device.
         l2: State of the second-level cache at its start.
     """
     local = local_requests(work, resources)
     capacity = device.l1_bytes
     if device.unified:
-        capacity = max(capacity - resident * (work.shared_bytes + device.target.reserved_shared_per_block), 0.0)
+        reserved = device.target.reserved_shared_per_block / work.tiles
+        capacity = max(capacity - resident * (work.shared_bytes + reserved), 0.0)
     in_use = resident * (sum(b.window_bytes for b in work.buffers) + resources.stack_bytes * work.threads)
     hit_share = min(capacity / in_use, 1.0) if in_use else 1.0
     l2_read = dram_read = 0.0

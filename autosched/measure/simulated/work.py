@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Counts of a block between two barriers, mean over the blocks of the grid.
+    """Counts of a block between two barriers, mean over the blocks of the grid; or of a tile, see `KernelWork.tiles`.
 
     Attributes:
         instructions: Issued warp instructions.
@@ -103,6 +103,7 @@ class KernelWork:
         phases: Counts of a block, from barrier to barrier.
         buffers: Arrays of global memory.
         repeats: Mean executions of an instruction of the text by a warp, for instructions that the compiler adds.
+        tiles: Tiles of a block: its warps, if each has one of its own. All other numbers are then those of a tile.
     """
 
     name: str
@@ -112,10 +113,11 @@ class KernelWork:
     phases: tuple[Phase, ...]
     buffers: tuple[BufferWork, ...]
     repeats: float
+    tiles: int = 1
 
     @property
     def blocks(self) -> int:
-        """Number of blocks."""
+        """Number of blocks, or of tiles."""
         product = 1
         for n in self.grid:
             product *= n

@@ -54,8 +54,10 @@ def corner_blocks(kernel: KernelIR) -> list[tuple[int, ...]]:
     return list(itertools.product(*(sorted({0, n // 2, n - 1}) for _, n in kernel.grid_loops)))
 
 
-def emulated(program: Program, kernel: KernelIR, blocks: Sequence[tuple[int, ...]]) -> Trace:
-    """Trace blocks of one kernel in the emulator, with memory content as the simulated device assumes it."""
+def emulated(
+    program: Program, kernel: KernelIR, blocks: Sequence[tuple[int, ...]] | None
+) -> Trace:  # fmt: skip
+    """Trace blocks of one kernel, all if None, in the emulator, with memory content as the simulated device has it."""
     printed = print_cuda(kernel)
     specs = [ParamSpec(p.kind, p.dtype.numpy, p.name, p.count) for p in printed.params]  # type: ignore[arg-type]
     prelude = scalar_prelude(called_scalar_functions(printed.body))
@@ -65,7 +67,7 @@ def emulated(program: Program, kernel: KernelIR, blocks: Sequence[tuple[int, ...
         scalars[p.name] if p.kind == "scalar" else virtual_data(np.arange(p.count), p.dtype) for p in printed.params
     ]
     counts = [n for _, n in kernel.grid_loops]
-    at = [_launch_index(position, counts, printed.grid) for position in blocks]
+    at = None if blocks is None else [_launch_index(position, counts, printed.grid) for position in blocks]
     trace = compiled.launch(printed.grid, printed.block, printed.shared_bytes, arguments, blocks=at)
     assert trace is not None
     return trace
