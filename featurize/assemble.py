@@ -276,9 +276,10 @@ class FeatureAssembler:
         """Set the features that all stages of a kernel have in common."""
         target, candidate, first = self.target, self.batch.nests.candidate, self.batch.nests.start
         blocks, threads = self.geometry.blocks, self.geometry.block.prod(axis=1)
-        warps = -(-threads // WARP)
-        resident = resident_blocks(target, warps, shared)
-        running = np.minimum(resident, -(-blocks // target.multiprocessors))
+        tiles = self.batch.tiles
+        warps, of_block = -(-threads // WARP) * tiles, shared * tiles
+        resident = resident_blocks(target, warps, of_block)
+        running = np.minimum(resident, -(-blocks // (target.multiprocessors * tiles)))
         task = (shared + thread_bytes * threads)[candidate]
         nested = np.ones(len(candidate), bool)
         nested[first] = False
@@ -287,17 +288,19 @@ class FeatureAssembler:
         put("working_set_at_realization", task * nested)
         put("working_set", task * ~nested)
         put("working_set_at_thread", thread_bytes[candidate])
-        put("shared_mem_occupancy", (shared / target.shared_per_block_optin)[candidate])
-        put("shared_mem_block_limit_factor", (shared_limit(target, shared) / target.max_blocks_per_sm)[candidate])
+        put("shared_mem_occupancy", (of_block / target.shared_per_block_optin)[candidate])
+        put("shared_mem_block_limit_factor", (shared_limit(target, of_block) / target.max_blocks_per_sm)[candidate])
         put("max_warp_occupancy", (running * warps / target.max_warps_per_sm)[candidate])
         put("max_block_occupancy", (running / target.max_blocks_per_sm)[candidate])
-        put("resident_blocks", resident[candidate])
+        put("resident_blocks", (resident * tiles)[candidate])
         static = self.geometry.nests.kinds
         written = static["written_points"] * static["bytes"]
         stored = self.batch.nests.take([p.stored for p in self.batch.plans]) > 0
         put("global_bytes_written_by_kernel", written * (~nested | stored))
         put("live_out_bytes", written * stored)
-        steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
+        steps = np.array(
+            [1 if p.warps else 1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64
+        )  # warps with tiles of their own pass no barrier of the block
         put("steps_per_block", steps[self.batch.sketch][candidate] * ~nested)
 
     def _inlined(self, items: RaggedRows, local: Ints) -> Floats:

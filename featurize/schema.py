@@ -2,7 +2,8 @@
 
 Names up to ``max_block_occupancy`` are those of Anderson, Appendix A; later ones are our own. A row of features
 describes one stage in one kernel; inlined Funcs have rows too. *Realization*: one allocation of the stage's result, the
-whole pipeline for a stage computed at root and one block for a stage computed at BLOCK. *Task*: one thread block.
+whole pipeline for a stage computed at root and one block for a stage computed at BLOCK. *Task*: one thread block. Where
+each warp of a block has a tile of its own, its tile takes the place of a block, except in ratios of occupancy.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from autosched.featurize.sketch.sketch import (
     shared_tile,
     thread_order,
 )
+from autosched.schedule.kernel.warp_tiles import split_warp_loops
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
 from autosched.schedule.tilings import inlined_calls
@@ -60,9 +61,19 @@ def planned_kernel(model: SketchFeaturizer, params: NDArray[np.int64]) -> tuple[
         plan = plan_kernel(model.bound, kernel)
         required = _required(model, plan)
         if required == covered:
-            return kernel, plan
+            return _with_warps(model, kernel, plan)
         kernel, covered = _build(model, params, required), required
-    return kernel, None
+    return _with_warps(model, kernel, None)
+
+
+def _with_warps(
+    model: SketchFeaturizer, kernel: Kernel, plan: KernelPlan | None
+) -> tuple[Kernel, KernelPlan | None]:  # fmt: skip
+    """Return a kernel of blocks of one warp, and its plan, with the warps of its sketch."""
+    if not model.sketch.warps:
+        return kernel, plan
+    kernel = split_warp_loops(kernel, model.sketch.warps)
+    return kernel, None if plan is None else plan_kernel(model.bound, kernel)
 
 
 def _required(model: SketchFeaturizer, plan: KernelPlan) -> dict[str, tuple[int, ...]]:

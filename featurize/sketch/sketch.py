@@ -93,6 +93,9 @@ class KernelSketch:
         lanes: Warp reductions of updates; each adds a loop over lanes.
         linear_threads: Whether stages number their threads by a linear index (`autosched.schedule.types.Kernel`).
         resident_blocks: Least blocks of a multiprocessor, which limit registers; features do not depend on it.
+        warps: Where each warp of a block has a tile of its own: warps along dimensions of the grid, in the order of the
+            warp loops. Tile sizes, and all but occupancy, are then those of blocks of one warp with linear threads
+            (`autosched.schedule.kernel.warp_tiles`).
         cache_reads: Inputs and Funcs with cache reads.
     """
 
@@ -105,6 +108,7 @@ class KernelSketch:
     lanes: tuple[LaneLoop, ...] = ()
     linear_threads: bool = False
     resident_blocks: int = 0
+    warps: tuple[tuple[str, int], ...] = ()
     cache_reads: frozenset[str] = field(init=False, repr=False)
     _where: Mapping[str, ComputeLocation] = field(init=False, repr=False)
     _key: tuple[object, ...] = field(init=False, repr=False)
@@ -113,7 +117,7 @@ class KernelSketch:
     def __post_init__(self) -> None:
         key = (
             self.stages, self.locations, self.inlined, self.near, self.far, self.orders, self.lanes,
-            self.linear_threads, self.resident_blocks,
+            self.linear_threads, self.resident_blocks, self.warps,
         )  # fmt: skip
         cache_reads = frozenset(source for s in self.locations if (source := cached_source(s.func)) is not None)
         object.__setattr__(self, "cache_reads", cache_reads)

@@ -25,7 +25,8 @@ from autosched.featurize.sketch.sketch import (
     thread_order,
     tiled_dims,
 )
-from autosched.schedule.types import FusedProducer, Kernel, Level, LoopKind, StageId, StageTiling
+from autosched.schedule.kernel.warp_tiles import merge_warp_loops
+from autosched.schedule.types import TILE_LEVELS, FusedProducer, Kernel, Level, LoopKind, StageId, StageTiling
 
 Params = tuple[int, ...]
 
@@ -37,6 +38,8 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     (`NestOrder`) and any storage order. Serial loops outside the thread loop of their dimension interleave its points,
     except in hosts of thread-level producers, where they are moved inside. In a non-default loop order, the loops that
     enclose a thread-level producer are those of the default order.
+
+    A kernel with warp loops is described by that of blocks of one warp, and the warps of a block.
 
     Warp reductions become lane loops of the rewritten pipeline (`autosched.analysis.rewrites.lane_loops`). A row scan
     becomes its step if the pipeline has one step of it (`autosched.analysis.rewrites.mainloop_step`).
@@ -51,6 +54,8 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
         )
     lanes = lanes_outside_rewrite(bound, kernel)
     bound = insert_cache_reads(add_lane_loops(bound, lanes), kernel.cache_reads)
+    warps = tuple((p.dim, p.extent) for p in kernel.warp_loops)
+    kernel = merge_warp_loops(bound, kernel)
     kernel = as_one_step(bound, to_lane_loops(kernel, [LaneLoop(*one) for one in bound.lane_loops]))
     order = list(bound.funcs)
     members = sorted(kernel.fused, key=lambda m: order.index(m.func))
@@ -71,6 +76,7 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
         lanes=lanes,
         linear_threads=kernel.linear_threads,
         resident_blocks=kernel.resident_blocks,
+        warps=warps,
     )
     return sketch, _tile_sizes(bound, sketch, kernel, members)
 
@@ -106,7 +112,7 @@ def described_points(bound: BoundPipeline, kernel: Kernel) -> Params:
     """
     bound = insert_cache_reads(bound, kernel.cache_reads)
     order = list(bound.funcs)
-    members = sorted((m for m in kernel.fused if m.at.level is Level.BLOCK), key=lambda m: order.index(m.func))
+    members = sorted((m for m in kernel.fused if m.at.level in TILE_LEVELS), key=lambda m: order.index(m.func))
     return tuple(m.tilings[0].extent(d, LoopKind.SERIAL) for m in members for d in bound.funcs[m.func].dims)
 
 

@@ -71,6 +71,7 @@ class Batch:
         readers: ``int64[A]``, row of the nest.
         sources: ``int64[A]``, row of the nest that computes the accessed array, or -1.
         loops: Most loops that enclose a nest inside a thread.
+        tiles: ``int64[M]``, tiles of a block: its warps if each has one of its own, otherwise 1.
     """
 
     def __init__(self, plans: Sequence[KernelTables], params: Sequence[Ints], dims: int) -> None:
@@ -93,6 +94,7 @@ class Batch:
         source = self.accesses.take([p.sources for p in plans])
         self.sources = np.where(source >= 0, source + row_start[access_candidate], -1)
         self.loops = max(p.loops for p in plans)
+        self.tiles = np.array([max(p.warps, 1) for p in plans], np.int64)[self.sketch]
 
     def take(self, chosen: Bools) -> tuple[Batch, Ints]:
         """Return some of the candidates, ``bool[M]``, and the positions of the sketches that have any of them."""

@@ -51,6 +51,7 @@ class KernelTables:
         inlined: ``int64[I, 4]``: points, bytes and branching of each inlined Func, and whether it is trivial.
         calls: ``int64[K, I]``, evaluations by each nest's points.
         linear_threads: Whether nests number their threads by a linear index.
+        warps: Warps of a block that have a tile each; 0 where a block has one tile.
     """
 
     nests: Ints
@@ -76,6 +77,7 @@ class KernelTables:
     inlined: Ints
     calls: Ints
     linear_threads: bool
+    warps: int
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ class KernelTableBuilder:
             inlined=self._inlined(facts),
             calls=_calls(facts),
             linear_threads=s.linear_threads,
+            warps=math.prod(n for _, n in s.warps) if s.warps else 0,
         )
 
     def _location(self, facts: SketchAnalysis, stage: StageId, level: int) -> int:

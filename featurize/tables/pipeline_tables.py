@@ -77,7 +77,10 @@ class PipelineTables:
 
     def facts(self, sketch: KernelSketch) -> SketchAnalysis:
         """Return the analysis of a sketch; sketches that differ only in Funcs not placed yet share it."""
-        key = sketch.stages, sketch.locations, sketch.inlined, sketch.orders, sketch.lanes, sketch.linear_threads
+        key = (
+            sketch.stages, sketch.locations, sketch.inlined, sketch.orders, sketch.lanes, sketch.linear_threads,
+            sketch.warps,
+        )  # fmt: skip
         analysis = self._facts.get(key)
         if analysis is None:
             placed = replace(sketch, near=frozenset(), far=frozenset())

@@ -67,9 +67,9 @@ def early_reasons(
     g = candidates.geometry
     fits, short = _register_tiles(candidates, s, t)
     bad: tuple[Bools, ...] = (
-        (g.block.prod(axis=1) > t.max_threads_per_block) | (g.thread_dims > 3),
+        _too_many_threads(candidates, t) | (g.thread_dims > 3),
         np.asarray((g.block > np.array(t.max_block_dim)).any(axis=1)),
-        candidates.shared_bytes > t.shared_per_block_optin,
+        candidates.shared_bytes * candidates.batch.tiles > t.shared_per_block_optin,
         g.blocks > t.max_grid[0],
         _unrolled_loads(candidates) > MAX_UNROLLED_LOADS,
         ~fits,
@@ -83,6 +83,14 @@ def early_reasons(
             limits.fixed_block & (g.block.prod(axis=1) > root_threads),
         )
     return _first_of(bad, 1)
+
+
+def _too_many_threads(candidates: CandidateLayout | BatchEvaluation, t: Target) -> Bools:
+    """Return whether a block has too many threads, or the tile of a warp has more than that, ``bool[M]``."""
+    threads, batch = candidates.geometry.block.prod(axis=1), candidates.batch
+    has_warps = np.array([p.warps > 0 for p in batch.plans])[batch.sketch]
+    in_block = np.where(has_warps, t.warp_size * batch.tiles, threads) > t.max_threads_per_block
+    return np.asarray(in_block | (has_warps & (threads > t.warp_size)))
 
 
 def late_reasons(candidates: BatchEvaluation, s: SearchSettings) -> Ints:
@@ -100,8 +108,9 @@ def _first_of(bad: Sequence[Bools], number: int) -> Ints:
 
 def _occupancy(candidates: CandidateLayout | BatchEvaluation, t: Target) -> Floats:
     """Return the resident threads of a multiprocessor over those that it can have, ``float64[M]``, by shared memory."""
-    warps = -(-candidates.geometry.block.prod(axis=1) // t.warp_size)
-    occupancy: Floats = resident_blocks(t, warps, candidates.shared_bytes) * warps / t.max_warps_per_sm
+    tiles = candidates.batch.tiles
+    warps = -(-candidates.geometry.block.prod(axis=1) // t.warp_size) * tiles
+    occupancy: Floats = resident_blocks(t, warps, candidates.shared_bytes * tiles) * warps / t.max_warps_per_sm
     return occupancy
 
 
