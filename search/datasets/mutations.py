@@ -1,4 +1,4 @@
-"""Mutations: schedules that differ in one kernel's tiles, use of shared memory, steps, or resident blocks."""
+"""Mutations: schedules that differ in one kernel's tiles, use of shared memory, steps, warps or resident blocks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from autosched.analysis.rewrites.cache_read import cached_source
+from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.errors import AutoschedError
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
+from autosched.schedule.kernel.warp_tiles import merge_warp_loops
 from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.sampling.random_warp_tiles import random_warp_tiles
 from autosched.schedule.types import Kernel, Level, Schedule
 from autosched.search.beam.state import Params, PartialKernel
 from autosched.search.datasets.mainloop_mutations import MainloopMutator
@@ -30,6 +32,8 @@ ADDED_STEPS = 0.25
 """Share of mutations of a kernel without steps that give it a mainloop or a sliding window, where steps are mutated."""
 RESIDENT_BLOCKS = 0.05
 """Share of mutations of a kernel's launch bounds, where steps are mutated."""
+WARP_TILES = 0.05
+"""Share of mutations that give the warps of a kernel tiles of their own, or take them, where steps are mutated."""
 CYCLIC = 0.05
 """Share of mutations that distribute points cyclically, where steps are mutated."""
 MOST_RESIDENT = 8
@@ -45,7 +49,7 @@ class Mutator:
         evaluator: Evaluator of the pipeline and target.
         decider: Option enumerator of searches with the same evaluator; by default a new one.
         steps: Whether kernels with mainloops and sliding windows are mutated, and get them, and whether resident blocks
-            are mutated (GPU only).
+            and tiles of warps are mutated (GPU only).
     """
 
     evaluator: KernelEvaluator
@@ -86,9 +90,13 @@ class Mutator:
     def _mutation(self, schedule: Schedule, k: int, rng: np.random.Generator) -> Schedule | None:
         """Return a schedule with a mutation of its kernel ``k``, which may be illegal; None if there is none."""
         kernel = schedule.kernels[k]
-        if self.steps and rng.random() < RESIDENT_BLOCKS:
-            bounded = replace(kernel, resident_blocks=int(rng.integers(MOST_RESIDENT + 1)))
-            return replace(schedule, kernels=(*schedule.kernels[:k], bounded, *schedule.kernels[k + 1 :]))
+        drawn = rng.random() if self.steps else 1.0
+        if drawn < RESIDENT_BLOCKS + WARP_TILES:
+            if drawn < RESIDENT_BLOCKS:
+                changed: Kernel | None = replace(kernel, resident_blocks=int(rng.integers(MOST_RESIDENT + 1)))
+            else:
+                changed = self._with_other_warps(kernel, rng)
+            return changed and replace(schedule, kernels=(*schedule.kernels[:k], changed, *schedule.kernels[k + 1 :]))
         try:
             if self.steps and kernel.mainloop_at is None and rng.random() < ADDED_STEPS:
                 ways = [self._mainloops.added, self._windows.added]
@@ -105,6 +113,13 @@ class Mutator:
         if kernels is None:
             return None
         return replace(schedule, kernels=(*schedule.kernels[:k], *kernels, *schedule.kernels[k + 1 :]))
+
+    def _with_other_warps(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
+        """Return a kernel with tiles of its warps, or of blocks of one warp if it has them; None if there is none."""
+        bound, target = self.evaluator.bound, self.evaluator.target
+        if kernel.warp_loops:
+            return merge_warp_loops(insert_cache_reads(bound, kernel.cache_reads), kernel)
+        return random_warp_tiles(bound, kernel, target, rng)
 
     def _mutated_kernel(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
         """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow."""

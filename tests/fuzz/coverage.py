@@ -106,6 +106,8 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
         yield "copy of a source"
     if kernel.is_sliding_window:
         yield "window that slides"
+    if kernel.warp_loops:
+        yield "tiles of warps"
     if member_depth(bound, kernel) >= MEMBER_DEPTH:
         yield "members three deep"
     for m in kernel.fused:

@@ -22,6 +22,7 @@ from autosched.schedule.sampling.random_mainloop import random_mainloop, random_
 from autosched.schedule.sampling.random_row_scans import SPLIT_SHARE, scan_loops, tiled_loops
 from autosched.schedule.sampling.random_sliding_window import random_sliding_window
 from autosched.schedule.sampling.random_warp_reduction import Lanes, random_warp_reduction
+from autosched.schedule.sampling.random_warp_tiles import random_warp_tiles
 from autosched.schedule.tilings import (
     call_chain,
     cyclic_tiling,
@@ -61,7 +62,8 @@ MATERIALISED_SHARE = 0.7
 LINEAR_PERIOD = 4
 RESIDENT_PERIOD = 8
 CYCLIC_PERIOD = 6
-"""Period of the kernels that get linear threads."""
+WARP_PERIOD = 5
+"""Period of the kernels that get linear threads, resident blocks, cyclic points, and tiles of warps."""
 CACHE_READ_SHARE = 0.4
 """Share of the kernels with a cache read, if one is legal."""
 
@@ -86,7 +88,8 @@ def sample_schedule(
         target: Device limits.
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
-        varied: Whether to draw tile alignments, cache reads, materialised producers, mainloops and sliding windows.
+        varied: Whether to draw tile alignments, cache reads, materialised producers, mainloops, sliding windows and, on
+            GPUs, tiles of warps.
         lanes: Candidates for warp reductions.
 
     Raises:
@@ -131,7 +134,8 @@ class _Sampler:
         kernels = [self._with_warp_reductions(self._kernel(d)) for d in reversed(self.drafts)]
         if self.varied:
             kernels = [self._with_linear_threads(k) for k in self._with_mainloops(kernels)]
-            kernels = [self._with_resident_blocks(self._with_cyclic_points(k)) for k in kernels]
+            kernels = [self._with_warp_tiles(self._with_cyclic_points(k)) for k in kernels]
+            kernels = [self._with_resident_blocks(k) for k in kernels]
         return Schedule.for_pipeline(self.bound, kernels)
 
     def _with_linear_threads(self, kernel: Kernel) -> Kernel:
@@ -150,6 +154,13 @@ class _Sampler:
         inside = [m.at for m in kernel.fused if m.at.level is Level.THREAD and m.at.host == root.tiling.stage]
         shares = any(at.depth < len(root.tiling.loops) for at in inside)  # a producer for several points at once
         return kernel if shares or kernel_violations(self.bound, cyclic, self.target) else cyclic
+
+    def _with_warp_tiles(self, kernel: Kernel) -> Kernel:
+        """Return one in `WARP_PERIOD` kernels with tiles of its warps, chosen by its text, where that is legal."""
+        drawn = zlib.crc32(b"warps" + canonical_kernel_text(kernel).encode())
+        if self.target.kind != "cuda" or drawn % WARP_PERIOD:
+            return kernel
+        return random_warp_tiles(self.bound, kernel, self.target, np.random.default_rng(drawn)) or kernel
 
     def _with_resident_blocks(self, kernel: Kernel) -> Kernel:
         """Return one in `RESIDENT_PERIOD` kernels with 1 to 4 resident blocks, chosen by its text, where legal."""
