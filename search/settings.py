@@ -93,6 +93,8 @@ class SearchSettings:
             their producers are refined for both numberings.
         cyclic_distribution: Whether the points of a thread along the fastest dimension may be as far apart as there are
             threads (`autosched.search.refine.cyclic_distribution`, applied to the best schedules, GPU only).
+        warp_tiles: Whether each warp of a block may have a tile of its own, with its producers in its shared memory
+            (`autosched.search.refine.warp_tiles`, applied to the best schedules, GPU only).
         time_tiles: Whether runs of Funcs that compute the same are fused in kernels of each depth
             (`autosched.search.refine.time_tile_search`). ``locations`` must include ``block``.
         baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
@@ -144,6 +146,7 @@ class SearchSettings:
     sliding_windows: bool = True
     linear_threads: bool = True
     cyclic_distribution: bool = True
+    warp_tiles: bool = False
     time_tiles: bool = True
     baseline_tolerance: float = 1.0
     dropout: float = 1.0

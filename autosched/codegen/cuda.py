@@ -164,7 +164,8 @@ def grid_lines(kernel: KernelIR) -> list[str]:
         return grid_mapping(kernel.grid_loops)[1]
     _, indices = _block_indices(_block_loops(kernel))
     index_of = {name: (index, n) for name, index, n in indices}
-    lines, guards = [], []
+    lines: list[str] = []
+    guards: list[str] = []
     inner = 1
     for (name, tiles), w in reversed(list(zip(kernel.grid_loops, kernel.warps, strict=True))):
         index, blocks = index_of.get(name, ("", 1))

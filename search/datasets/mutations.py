@@ -96,7 +96,9 @@ class Mutator:
                 changed: Kernel | None = replace(kernel, resident_blocks=int(rng.integers(MOST_RESIDENT + 1)))
             else:
                 changed = self._with_other_warps(kernel, rng)
-            return changed and replace(schedule, kernels=(*schedule.kernels[:k], changed, *schedule.kernels[k + 1 :]))
+            if changed is None:
+                return None
+            return replace(schedule, kernels=(*schedule.kernels[:k], changed, *schedule.kernels[k + 1 :]))
         try:
             if self.steps and kernel.mainloop_at is None and rng.random() < ADDED_STEPS:
                 ways = [self._mainloops.added, self._windows.added]

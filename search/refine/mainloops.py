@@ -1,4 +1,4 @@
-"""Mainloops, sliding windows, linear threads and cyclic points added where these are predicted to be faster."""
+"""Mainloops, sliding windows, orders of threads and tiles of warps added where these are predicted to be faster."""
 
 from __future__ import annotations
 
@@ -20,16 +20,22 @@ from autosched.search.refine.linear_threads import LinearThreadSearch
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
 from autosched.search.refine.sliding_window.register_search import RegisterWindowSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowSearch
+from autosched.search.refine.warp_tiles import WarpTileSearch
 from autosched.search.results import RankedSchedule
 from autosched.search.settings import SearchSettings
 
 Improver = type[
-    MainloopSearch | SlidingWindowSearch | RegisterWindowSearch | LinearThreadSearch | CyclicDistributionSearch
+    MainloopSearch
+    | SlidingWindowSearch
+    | RegisterWindowSearch
+    | LinearThreadSearch
+    | CyclicDistributionSearch
+    | WarpTileSearch
 ]
 
 MOST_IMPROVED: dict[Improver, int] = {
     MainloopSearch: 8, SlidingWindowSearch: 2, RegisterWindowSearch: 2, LinearThreadSearch: 2,
-    CyclicDistributionSearch: 2,
+    CyclicDistributionSearch: 2, WarpTileSearch: 2,
 }  # fmt: skip
 """Number of schedules, the best ones, that each improver is applied to."""
 MOST_BEHIND = 1.25
@@ -41,7 +47,7 @@ MOST_STREAMED = 2
 
 @dataclass
 class MainloopImprover:
-    """Adds schedules with mainloops, sliding windows, linear threads or cyclic points; results are cached.
+    """Adds schedules with mainloops, sliding windows, other orders of threads or tiles of warps; results are cached.
 
     Args:
         settings: Search settings.
@@ -67,6 +73,7 @@ class MainloopImprover:
             (RegisterWindowSearch, sliding),
             (LinearThreadSearch, self.settings.linear_threads),
             (CyclicDistributionSearch, self.settings.cyclic_distribution),
+            (WarpTileSearch, self.settings.warp_tiles),
         )
         ranked += self._streaming(ranked)
         for kind, enabled in kinds:

@@ -232,7 +232,7 @@ def with_warp_tiles(bound: BoundPipeline, made: Schedule, seed: int) -> tuple[Sc
 
 
 SHORT = ("harris", "blur", "hist", "bilateral_grid")
-LONG = ("unsharp", "interpolate", "pyramid_blend", "camera_pipe", "canny", "smoother7pt", "local_laplacian")
+LONG = ("unsharp", "interpolate", "pyramid_blend", "camera_pipe", "canny", "smoother7pt", "max_filter")
 
 
 @pytest.mark.parametrize("name", [*SHORT, *(pytest.param(n, marks=pytest.mark.fuzz) for n in LONG)])

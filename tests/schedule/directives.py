@@ -48,7 +48,7 @@ from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
 from autosched.target import get_target
-from tests.schedule.building import block, blur, kernel, member, root, thread
+from tests.schedule.building import block, blur, kernel, member, root, thread, warp
 from tests.schedule.mainloop_cases import in_steps, product, stream
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "schedule-language.md"
@@ -156,6 +156,15 @@ def shared_tile(**changes: Any) -> tuple[BoundPipeline, Kernel]:
 def per_block() -> Example:
     bound, found = shared_tile()
     return Example(text(bound, found), written(bound, found)["kernels"][0]["members"][0])
+
+
+def per_warp() -> Example:
+    bound = blurred()
+    tile = member(warp("out", 4), "yx", across="sy=10 tx=32")
+    found = kernel(bound, [root("out", "by=4 bx=2 wy=2 wx=2 sy=8 tx=32")], [tile], ["img_clamped"])
+    shown = written(bound, found)["kernels"][0]
+    loops = [p for p in shown["roots"][0]["loops"] if p["kind"] == "warp"]
+    return Example(text(bound, found), {"loops": loops, "at": shown["members"][0]["at"]})
 
 
 def linear() -> Example:
@@ -485,6 +494,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Loops and tiles": tiling,
     "Inline": inline,
     "Compute per block": per_block,
+    "Compute per warp": per_warp,
     "Linear threads": linear,
     "Compute per thread": per_thread,
     "Compute per reduction step": per_term,

@@ -99,7 +99,8 @@ def _step(plan: KernelPlan, layout: SharedLayout, k: int) -> _Nodes:
     if any(n.lanes is not None for n in group):
         notes[0] += ", warp reduction"
     stage = LoopTreeNode(NodeKind.STAGE, _title(plan, group[0]), _enclosed(thread_loops(group), body, notes))
-    return (LoopTreeNode(NodeKind.BARRIER, "barrier"), stage) if layout.barriers[k] else (stage,)
+    barrier = LoopTreeNode(NodeKind.BARRIER, "barrier of the warp" if plan.warps else "barrier")
+    return (barrier, stage) if layout.barriers[k] else (stage,)
 
 
 def _in_thread(plan: KernelPlan, n: Nest) -> _Nodes:
