@@ -26,8 +26,9 @@ def with_compiled_registers(model: CostModel, evaluation: BatchEvaluation, regis
     if registers is None or not isinstance(model, AnalyticalModel):
         return evaluation
     features = evaluation.features.copy()
-    warps = features[:, 0, INDEX["num_warps_per_block"]].astype(np.int64)
-    limit = resident_blocks(model.target, warps, np.zeros_like(warps), np.full_like(warps, registers))
+    tiles = evaluation.batch.tiles
+    warps = features[:, 0, INDEX["num_warps_per_block"]].astype(np.int64) * tiles
+    limit = resident_blocks(model.target, warps, np.zeros_like(warps), np.full_like(warps, registers)) * tiles
     resident = INDEX["resident_blocks"]
     features[:, 0, resident] = np.minimum(features[:, 0, resident], np.maximum(limit, 1))
     return replace(evaluation, features=features)

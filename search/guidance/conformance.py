@@ -92,9 +92,9 @@ def theoretical_occupancy(
         registers: Registers of a thread; None if they are not known.
     """
     plan = plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel)
-    x, y, z = plan.block
-    warps = -(-x * y * z // target.warp_size)
-    blocks = int(resident_blocks(target, warps, shared_layout(plan).total_bytes, registers))  # type: ignore[arg-type]
+    warps = -(-plan.block_threads // target.warp_size)
+    shared = shared_layout(plan).total_bytes * plan.warp_tiles
+    blocks = int(resident_blocks(target, warps, shared, registers))  # type: ignore[arg-type]
     return blocks * warps / target.max_warps_per_sm
 
 
@@ -207,9 +207,10 @@ def _has_own_threads(kernel: Kernel, guide: Guide) -> bool:
 
 def _block_deviations(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
     """Yield a deviation if producers make the block of a kernel larger than the threads of its root."""
-    x, y, z = plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel).block
+    plan = plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel)
+    x, y, z = plan.block
     threads = prod(p.extent for p in kernel.roots[0].tiling.of_kind(LoopKind.THREAD))
-    if x * y * z != threads:
+    if not plan.warps and x * y * z != threads:  # a warp has all of its lanes
         yield f"the kernel of {kernel.root_funcs[0]} has blocks of {x} x {y} x {z} threads, not {threads}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
@@ -37,7 +36,7 @@ def has_register_limits(guide: Guide) -> bool:
 
 def threads_of(bound: BoundPipeline, kernel: Kernel) -> int:
     """Return the threads of a block."""
-    return prod(plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel).block)
+    return plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel).block_threads
 
 
 def _limited(bound: BoundPipeline, kernel: Kernel, guide: Guide, target: Target) -> Kernel:

@@ -71,9 +71,8 @@ def resident_block_counts(bound: BoundPipeline, kernel: Kernel, target: Target, 
         registers: Registers of its threads.
     """
     plan = plan_kernel(insert_cache_reads(bound, kernel.cache_reads), kernel)
-    x, y, z = plan.block
-    warps = -(-x * y * z // target.warp_size)
-    shared = shared_layout(plan).total_bytes
+    warps = -(-plan.block_threads // target.warp_size)
+    shared = shared_layout(plan).total_bytes * plan.warp_tiles
     limited = int(resident_blocks(target, warps, shared, registers))  # type: ignore[arg-type]
     unlimited = int(resident_blocks(target, warps, shared))  # type: ignore[arg-type]
     if max(limited, 1) < unlimited:
