@@ -108,8 +108,12 @@ def kernel_time(
 
 @dataclass(frozen=True, slots=True)
 class _BlockPhase:
-    """One block between two barriers: cycles of each unit of its multiprocessor, and of the device's memory."""
+    """One block between two barriers: cycles of each unit of its multiprocessor, and of the device's memory.
 
+    Or one of the ``tiles`` of a block, which are on one multiprocessor.
+    """
+
+    tiles: int
     chain: float
     sm: Mapping[str, float]
     chip: Mapping[str, float]
@@ -141,11 +145,15 @@ class _BlockPhase:
             "l2": l2_bytes / device.l2_bytes_per_cycle, "dram": dram_bytes / device.dram_bytes_per_cycle,
             "atomic": p.atomic_lanes / min(ATOMICS_PER_SM * device.target.multiprocessors, written_words(work)),
         }  # fmt: skip
-        return cls(chain, sm, chip)
+        return cls(work.tiles, chain, sm, chip)
 
     def alone(self, unit: str, blocks: int, sms: int) -> float:
         """Return the busy cycles of a unit for a number of blocks on the whole device."""
-        return max(math.ceil(blocks / sms) * self.sm[unit], blocks * self.chip.get(unit, 0.0))
+        return max(self.on_one(blocks, sms) * self.sm[unit], blocks * self.chip.get(unit, 0.0))
+
+    def on_one(self, blocks: int, sms: int) -> int:
+        """Return the blocks on the multiprocessor with most."""
+        return min(math.ceil(blocks / (sms * self.tiles)) * self.tiles, blocks)
 
 
 def _wave(phases: list[_BlockPhase], blocks: int, sms: int) -> float:
@@ -153,7 +161,7 @@ def _wave(phases: list[_BlockPhase], blocks: int, sms: int) -> float:
 
     Blocks on one multiprocessor hide each other's latency; a single block runs its phases in sequence.
     """
-    each = math.ceil(blocks / sms)
+    each = phases[0].on_one(blocks, sms)
     one_by_one = sum(_joined(p.chain, [p.alone(u, blocks, sms) for u in UNITS]) for p in phases)
     overlapped = _joined(sum(p.chain for p in phases), [sum(p.alone(u, blocks, sms) for p in phases) for u in UNITS])
     return BLOCK_START_CYCLES + overlapped + (one_by_one - overlapped) / each
