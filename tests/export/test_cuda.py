@@ -17,6 +17,7 @@ from autosched.errors import CompileError
 from autosched.export import cuda_source
 from autosched.runtime.compile.host_compiler import find_compiler
 from autosched.runtime.compile.nvrtc import Cubin, have_nvrtc
+from autosched.target import get_target
 from tests.export.building import (
     assert_same_bits,
     emulated_example,
@@ -27,6 +28,8 @@ from tests.export.building import (
     run,
 )
 from tests.export.pipelines import ODD_SHAPES, odd, odd_inputs, with_large_tiles
+from tests.lower.test_warp_tiles import blur_kernel
+from tests.schedule.building import blur, schedule
 from tests.schedule.scans import inputs_of, seam
 
 INVALID = 1
@@ -68,6 +71,15 @@ def test_types_outputs_and_names_in_the_emulator(strategy: str, tmp_path: Path) 
     scheduled = autosched.schedule(odd(), ODD_SHAPES, "h200", strategy=strategy)
     example = emulated_example(scheduled.export(tmp_path / "exported"), tmp_path)
     assert_same_bits(results(example, scheduled, odd_inputs()), expected(scheduled, odd_inputs()))
+
+
+def test_tiles_of_warps_in_the_emulator(tmp_path: Path) -> None:
+    bound = blur()
+    made = schedule(bound, blur_kernel("by=3 bx=1 wy=5 wx=4 sy=4 tx=24"))
+    scheduled = ScheduledPipeline(bound, made, get_target("h200"))
+    inputs = {"img": np.random.default_rng(0).random((53, 77)).astype(np.float32)}
+    example = emulated_example(scheduled.export(tmp_path / "exported"), tmp_path)
+    assert_same_bits(results(example, scheduled, inputs), expected(scheduled, inputs))
 
 
 def test_large_shared_memory_is_asked_for(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from autosched.schedule.legality import (
     resident_blocks,
     resources,
     scan_steps,
+    warp_loops,
     warp_reductions,
-    warp_tiles,
 )
 from autosched.schedule.plan import KernelPlan
 from autosched.schedule.planner import plan_kernel
@@ -41,11 +41,11 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     dataflow.inlined_are_pure,
     loops.loops_match_stage,
     loops.block_loops_come_first,
-    warp_tiles.warp_loops_are_over_roots,
+    warp_loops.warp_loops_are_over_roots,
     loops.carried_loops_stay_in_order,
     loops.roots_cover_their_region,
-    warp_tiles.warp_tiles_stand_alone,
-    warp_tiles.every_warp_has_tiles,
+    warp_loops.warp_tiles_stand_alone,
+    warp_loops.every_warp_has_tiles,
     scan_steps.scans_are_roots,
     scan_steps.steps_enclose_rows,
     fused_producers.levels_are_supported,
@@ -73,7 +73,7 @@ PLAN_CHECKS: tuple[Callable[[KernelPlan], Iterator[str]], ...] = (
     private_producers.private_elements_belong_to_their_thread,
     fused_producers.unrolled_code_is_small,
     warp_reductions.lanes_fit_one_warp,
-    warp_tiles.stages_fit_one_warp,
+    warp_loops.stages_fit_one_warp,
     linear_threads.linear_threads_are_independent,
 )
 """Checks on the plan of a kernel, in order; each relies on the ones before it."""

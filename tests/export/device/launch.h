@@ -68,7 +68,7 @@ struct Emulated<void (as_kernel::*)(P...), kernel> {
         const as_u64 count = (as_u64)grid.x * grid.y * grid.z;
         as_u64 *const blocks = (as_u64 *)malloc(count * sizeof(as_u64));
         for (as_u64 i = 0; i < count; i++) blocks[i] = i;
-        as_u64 barriers = 0, shuffles = 0;
+        as_u64 barriers = 0, warp_barriers = 0, shuffles = 0;
         as_error error;
         as_launch description = {};
         description.entry = entry;
@@ -84,6 +84,7 @@ struct Emulated<void (as_kernel::*)(P...), kernel> {
         description.workers = 2;
         description.use_fibers = description.single_writer = description.granule = 1;
         description.barriers = &barriers;
+        description.warp_barriers = &warp_barriers;
         description.shuffles = &shuffles;
         description.error = &error;
         if (as_emulator_launch(&description) != 0) {
