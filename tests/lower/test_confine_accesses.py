@@ -90,8 +90,10 @@ def some_blocks(grid: Sequence[int]) -> list[tuple[int, ...]]:
 def check_confined(ir: KernelIR) -> bool:
     """Check the confined form of a kernel against the kernel itself; whether there is one.
 
-    Each block is launched on its own: several write the same elements.
+    Each block is launched on its own: several write the same elements, as do the warps of a block with tiles of their
+    own, which become blocks.
     """
+    ir = replace(ir, warps=())
     try:
         confined = confine_accesses(ir)
     except InputError as error:

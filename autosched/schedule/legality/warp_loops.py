@@ -48,7 +48,7 @@ def warp_tiles_stand_alone(bound: BoundPipeline, kernel: Kernel, target: Target)
 
 def every_warp_has_tiles(bound: BoundPipeline, kernel: Kernel, target: Target) -> Iterator[str]:
     """A block has no more warps along a dimension than there are tiles."""
-    for r in kernel.roots:
+    for r in kernel.roots if kernel.warp_loops else ():
         counts = tile_counts(bound, r.tiling)
         for loop in r.tiling.of_kind(LoopKind.WARP):
             if loop.extent > counts[loop.dim]:
