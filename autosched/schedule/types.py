@@ -3,7 +3,7 @@
 A stage lists its loops from outside in. The index in a dimension is the lowest point of its region plus, for each loop
 over the dimension, the loop variable times the extents of the dimension's loops further in. So
 ``block 40, thread 32, serial 2`` gives each thread two neighbouring points, and ``block 40, serial 2, thread 32`` two
-points at a distance of 32.
+points at a distance of 32. ``block 40, warp 2, serial 2, thread 32`` gives each of two warps 64 neighbouring points.
 """
 
 from __future__ import annotations

@@ -115,7 +115,8 @@ class EmulatedKernel:
         """Run the kernel, writing into the arrays of its "out" parameters.
 
         Blocks are independent of each other, as in CUDA, and run on several processors. Within a block
-        the threads run one after another up to the next barrier, in a new random order after each.
+        the threads run one after another up to the next barrier of the block or of their warp, in a new random order
+        after each.
 
         Args:
             grid: Blocks in x, y, z.
