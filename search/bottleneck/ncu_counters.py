@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autosched.errors import InputError, shortened
@@ -53,6 +53,12 @@ METRICS = (
     REGISTERS,
 )
 """Metrics that `read_counters` reads."""
+BARRIER_STALL = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
+"""Cycles that a warp waits at a barrier of its block between two instructions."""
+ISSUE_LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+"""Cycles between two instructions of a warp."""
+STALL_METRICS = (SECONDS, BARRIER_STALL, ISSUE_LATENCY)
+"""Metrics that `read_barrier_stalls` reads."""
 COLUMNS = ("ID", "Kernel Name", "Metric Name", "Metric Unit", "Metric Value")
 _UNITS = {
     "byte": 1.0, "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "nsecond": 1e-9, "usecond": 1e-6, "msecond": 1e-3,
@@ -72,6 +78,31 @@ def read_counters(path: str | os.PathLike[str]) -> dict[str, KernelProfile]:
     Raises:
         InputError: If the file cannot be read, has no such table, or lacks a metric of a kernel.
     """
+    return {name: _profile(path, name, launches) for name, launches in _kernels(path, METRICS).items()}
+
+
+def read_barrier_stalls(path: str | os.PathLike[str]) -> float:
+    """Return the share of the cycles between two instructions of a warp that it waits at a barrier of its block.
+
+    It is the mean of the kernels in a CSV file of ``ncu``, weighted by their times: the stalls by ``__syncthreads`` of
+    PolyMage-GPU (Jangda and Guha 2020, Figure 8).
+
+    Args:
+        path: The file, of a profile with the metrics `STALL_METRICS`.
+
+    Raises:
+        InputError: If the file cannot be read, has no such table, or lacks a metric of a kernel.
+    """
+    stalled = seconds = 0.0
+    for name, launches in _kernels(path, STALL_METRICS).items():
+        took, wait, latency = (_mean(path, name, launches, m, STALL_METRICS) for m in STALL_METRICS)
+        stalled += took * wait / latency if latency else 0.0
+        seconds += took
+    return stalled / seconds if seconds else 0.0
+
+
+def _kernels(path: str | os.PathLike[str], metrics: Sequence[str]) -> dict[str, list[dict[str, float]]]:
+    """Return the counters of each launch of each kernel; ``metrics`` must be numbers."""
     launches: dict[tuple[str, str], dict[str, float]] = {}
     for number, row in _rows(Path(path)):
         name = row["Kernel Name"].partition("(")[0]
@@ -79,7 +110,7 @@ def read_counters(path: str | os.PathLike[str]) -> dict[str, KernelProfile]:
             value = float(row["Metric Value"].replace(",", "")) * _UNITS.get(row["Metric Unit"].lower(), 1.0)
         except ValueError:
             value = math.nan  # "n/a"
-        if row["Metric Name"] in METRICS and math.isnan(value):
+        if row["Metric Name"] in metrics and math.isnan(value):
             raise InputError(
                 f"{path}, line {number}: {row['Metric Name']} of kernel {name} is {shortened(row['Metric Value'])}, "
                 "expected a number: profile again with fewer metrics, or on a device that counts it"
@@ -90,7 +121,13 @@ def read_counters(path: str | os.PathLike[str]) -> dict[str, KernelProfile]:
     kernels: dict[str, list[dict[str, float]]] = {}
     for (name, _), counters in launches.items():
         kernels.setdefault(name, []).append(counters)
-    return {name: _profile(path, name, rows) for name, rows in kernels.items()}
+    return kernels
+
+
+def _mean(path: object, name: str, launches: list[dict[str, float]], metric: str, metrics: Sequence[str]) -> float:
+    if any(metric not in c for c in launches):
+        raise InputError(f"{path} lacks {metric} of kernel {name}: profile with --metrics {','.join(metrics)}")
+    return sum(c[metric] for c in launches) / len(launches)
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -112,10 +149,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
 
 def _profile(path: object, name: str, launches: list[dict[str, float]]) -> KernelProfile:
     def mean(metric: str) -> float:
-        missing = [c for c in launches if metric not in c]
-        if missing:
-            raise InputError(f"{path} lacks {metric} of kernel {name}: profile with --metrics {','.join(METRICS)}")
-        return sum(c[metric] for c in launches) / len(launches)
+        return _mean(path, name, launches, metric, METRICS)
 
     seconds = mean(SECONDS)
     return KernelProfile(

@@ -10,7 +10,12 @@ import pytest
 from autosched import InputError
 from autosched.search.bottleneck.classification import classify
 from autosched.search.bottleneck.kernel_profile import MemoryLevel
-from autosched.search.bottleneck.ncu_counters import METRICS, read_counters
+from autosched.search.bottleneck.ncu_counters import (
+    METRICS,
+    STALL_METRICS,
+    read_barrier_stalls,
+    read_counters,
+)
 
 SAMPLE = Path(__file__).with_name("ncu_sample.csv")
 DRAM, L2, L1, SHARED = MemoryLevel
@@ -63,3 +68,22 @@ def test_unusable_files_are_refused(tmp_path: Path, change, message: str) -> Non
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"cannot read counters from .*none.csv"):
         read_counters(tmp_path / "none.csv")
+
+
+def test_barrier_stalls_are_weighted_by_time(tmp_path: Path) -> None:
+    file = tmp_path / "stalls.csv"
+    header = "ID,Kernel Name,Metric Name,Metric Unit,Metric Value"
+    kernels = (("a", 30, "usecond", 2.0, 10.0), ("b", 10_000, "nsecond", 6.0, 8.0), ("c", 0, "usecond", 0.0, 0.0))
+    lines = [
+        f'{k},"{name}(float *)",{metric},{unit},{value}'
+        for k, (name, took, time_unit, wait, latency) in enumerate(kernels)
+        for metric, unit, value in zip(STALL_METRICS, (time_unit, "", ""), (took, wait, latency), strict=True)
+    ]
+    file.write_text("\n".join([header, *lines]))
+    assert read_barrier_stalls(file) == pytest.approx((30 * 0.2 + 10 * 0.75) / 40)
+    file.write_text("\n".join([header, *lines[:1]]))
+    with pytest.raises(InputError, match=f"lacks {STALL_METRICS[1]} of kernel a: profile with --metrics gpu__time"):
+        read_barrier_stalls(file)
+    file.write_text("\n".join([header, *lines[:1], lines[1].replace("2.0", "n/a")]))
+    with pytest.raises(InputError, match="is 'n/a', expected a number"):
+        read_barrier_stalls(file)
