@@ -16,26 +16,20 @@ warps over those of a multiprocessor. ``windows`` counts sliding windows, and th
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from sass.costs import OperationCosts
 from sass.disassembly import find_nvdisasm
-from sass.machine import run_block
-from sass.measure import KernelCounts, block_at, measure_program
+from sass.measure import measure_program
 
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
-from autosched.featurize.regions.occupancy import resident_blocks
-from autosched.lower.ir import KernelIR
 from autosched.lower.program import lower
 from autosched.measure.simulated.simulate import default_scalars, simulate
 from autosched.schedule.rewrites import apply_rewrites
@@ -43,6 +37,7 @@ from autosched.schedule.types import Level, LoopKind, Schedule
 from autosched.search.tune.one_shot import find_schedule
 from autosched.search.tune.request import Request
 from autosched.target import Target, get_target
+from benchmarks.grid_counts import grid_counts, occupancy, partial_tiles
 
 PROGRAMS = (
     "smoother7pt", "smoother27pt", "helmholtz", "denoise", "miniflux", "hypterm", "diffterm", "addsgd4", "addsgd6",
@@ -55,58 +50,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def occupancy(counts: KernelCounts, target: Target) -> float:
-    """Return the share of a multiprocessor's warps that are resident."""
-    warps = -(-math.prod(counts.launch.block) // target.warp_size)
-    limit = [np.array([n]) for n in (warps, counts.shared_bytes, counts.resources.registers)]
-    return int(resident_blocks(target, *limit)[0]) * warps / target.max_warps_per_sm
-
-
 def windows(schedule: Schedule) -> str:
     """Return the numbers of sliding windows and of those in registers."""
     members = [m for k in schedule.kernels if k.is_sliding_window for m in k.fused if m.at.level is Level.MAINLOOP]
     return f"{len(members)}, {sum(m.private for m in members)}" if members else "-"
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Instructions of threads and distinct sectors of each block, summed over all blocks of a kernel."""
-
-    issued: int
-    sectors: int
-
-
-def sums(kernel: KernelIR, counts: KernelCounts, partial: Sequence[bool]) -> Sums:
-    """Return sums over blocks: along each loop, all blocks equal the middle one, but a last partial one.
-
-    Args:
-        kernel: The kernel.
-        counts: Its counts.
-        partial: Whether the last block of each loop has a partial tile.
-    """
-    sizes = [n for _, n in kernel.grid_loops]
-    if not any(partial):
-        return Sums(counts.issued, counts.sectors()[1] * counts.blocks)
-    ends = [
-        ((n // 2, n - 1), (n - 1, 1)) if n > 1 and p else ((n // 2, n),) for n, p in zip(sizes, partial, strict=True)
-    ]
-    issued = sectors = 0
-    for chosen in itertools.product(*ends):
-        times = math.prod(count for _, count in chosen)
-        position = block_at([at for at, _ in chosen], sizes, counts.launch.grid)
-        block = run_block(counts.code, counts.launch, position)
-        issued += times * int(block.issued.sum())
-        sectors += times * sum(len(s) for s in block.memory["global"].touched.values())
-    return Sums(issued, sectors)
-
-
-def partial_tiles(bound: BoundPipeline, schedule: Schedule, number: int) -> list[bool]:
-    """Return whether the last block of each loop over blocks of a kernel has a partial tile."""
-    tiling = schedule.kernels[number].roots[0].tiling
-    func = apply_rewrites(bound.rewritten, schedule).funcs[tiling.stage.func]
-    sizes = dict(zip(func.dims, func.extents, strict=True))
-    inside = (LoopKind.THREAD, LoopKind.SERIAL, LoopKind.REDUCTION)
-    return [sizes.get(p.dim, 0) % tiling.extent(p.dim, *inside) != 0 for p in tiling.of_kind(LoopKind.BLOCK)]
 
 
 def root_points(bound: BoundPipeline, schedule: Schedule, number: int) -> int:
@@ -144,7 +91,7 @@ def row(name: str, sizes: Mapping[str, int], times: int, target: Target, costs: 
     points = max(math.prod(f.extents) for f in bound.funcs.values() if f.is_output)
     sweeps = times if is_iterated else 1
     totals = [
-        sums(k, c, partial_tiles(bound, answer.schedule, n))
+        grid_counts(k, c, partial_tiles(bound, answer.schedule, n))
         for n, (k, c) in enumerate(zip(program.kernels, kernels, strict=True))
     ]
     interior = sum(

@@ -28,7 +28,10 @@ MAX_ISSUED = 200_000_000
 _LOADS = {"LDG": False, "LDS": True, "LD": False}
 _STORES = {"STG": False, "STS": True, "ST": False, "RED": False}
 _Outcome = tuple[list[Words] | None, list[Flags] | None, Flags]
-_NO_RESULT = frozenset({"BSSY", "BSYNC", "BAR", "NOP", "WARPSYNC", "YIELD", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"})
+_NO_RESULT = frozenset(
+    {"BSSY", "BSYNC", "BREAK", "BAR", "NOP", "WARPSYNC", "YIELD", "MEMBAR", "ERRBAR", "CCTL", "DEPBAR"}
+)
+"""Barriers and hints. BSSY, BSYNC and BREAK are of convergence barriers, and leave the position of a thread alone."""
 
 
 class MachineError(Exception):
@@ -137,7 +140,7 @@ class _Machine:
         self.pc[lanes] = at + 1
         if i.opcode in ("BRA", "CALL", "JMP", "RET", "EXIT"):
             self._jump(at, i, lanes, guard, guard_known)
-        elif i.opcode in ("BRX", "JMX", "BREAK", "KILL"):
+        elif i.opcode in ("BRX", "JMX", "KILL"):
             raise MachineError(f"{self.code.name}: unsupported instruction {i}")
         elif i.opcode not in _NO_RESULT:
             acting = lanes & (guard | ~guard_known)

@@ -124,8 +124,17 @@ def measure_program(program: Program, scalars: Mapping[str, Any], costs: Operati
     return [measure_kernel(k, scalars, costs) for k in program.kernels]
 
 
-def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: OperationCosts) -> KernelCounts:
-    """Return the counts of a kernel's interior."""
+def measure_kernel(
+    kernel: KernelIR, scalars: Mapping[str, Any], costs: OperationCosts, *, bounded: bool = True
+) -> KernelCounts:
+    """Return the counts of a kernel's interior.
+
+    Args:
+        kernel: The kernel.
+        scalars: Values of run-time parameters, by their names in kernels.
+        costs: Costs of operations; defines the target architecture.
+        bounded: Whether to compute the lower bound, which the IR gives.
+    """
     printed = print_cuda(kernel)
     cubin = compile_cubin(printed.source, costs.arch, name=printed.name)
     code = disassemble(cubin.code, costs.nvdisasm)[printed.name]
@@ -133,14 +142,13 @@ def measure_kernel(kernel: KernelIR, scalars: Mapping[str, Any], costs: Operatio
         ScalarArgument(scalars[p.name]) if p.kind == "scalar" else PointerArgument() for p in printed.params
     ]
     launch = launch_of(printed.grid, printed.block, arguments, costs.arch)
-    counts = [n for _, n in kernel.grid_loops]
     position, share = interior_block(kernel)
-    execution = run_block(code, launch, block_at(position, counts, printed.grid))
+    execution = run_block(code, launch, block_of_tile(kernel, position, printed.grid))
     outside = border_block(kernel)
-    border = execution if outside is None else run_block(code, launch, block_at(outside, counts, printed.grid))
+    border = execution if outside is None else run_block(code, launch, block_of_tile(kernel, outside, printed.grid))
     return KernelCounts(
         printed.name, launch, cubin.kernels[printed.name], printed.shared_bytes, code, execution,
-        lower_bound(kernel, position, costs), classes_of(code, execution), share,
+        lower_bound(kernel, position, costs) if bounded else None, classes_of(code, execution), share,
         int(border.issued.sum()),
     )  # fmt: skip
 
@@ -186,6 +194,18 @@ def block_at(position: Sequence[int], count: Sequence[int], grid: tuple[int, int
     for n, k in zip(count, position, strict=True):
         linear = linear * n + k
     return linear % grid[0], linear // grid[0] % grid[1], linear // (grid[0] * grid[1])
+
+
+def block_loops(kernel: KernelIR) -> list[int]:
+    """Return the blocks along each loop of a kernel's grid, outermost first."""
+    warps = kernel.warps or (1,) * len(kernel.grid_loops)
+    return [-(-n // w) for (_, n), w in zip(kernel.grid_loops, warps, strict=True)]
+
+
+def block_of_tile(kernel: KernelIR, tile: Sequence[int], grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the launch index of the block of a tile: the block itself, unless each warp of it has a tile."""
+    warps = kernel.warps or (1,) * len(kernel.grid_loops)
+    return block_at([at // w for at, w in zip(tile, warps, strict=True)], block_loops(kernel), grid)
 
 
 def measure_peer(kernel: PeerKernel, nvdisasm: str) -> KernelCounts:
