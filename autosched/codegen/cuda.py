@@ -80,7 +80,7 @@ def cuda_prelude(body: str | None = None) -> str:
     Args:
         body: The code; macros of shuffles and of warps are left out if it has none. All macros if None.
     """
-    parts = (("SHUFFLE(", "shuffles.h"), ("WARP_", "warps.h"))
+    parts = (("SHUFFLE(", "shuffles.h"), ("SHUFFLE_LANE(", "lane_shuffles.h"), ("WARP_", "warps.h"))
     return _prelude("cuda.h") + "".join(_prelude(file) for macro, file in parts if body is None or macro in body)
 
 

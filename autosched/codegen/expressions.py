@@ -10,7 +10,17 @@ from autosched.codegen.prelude import float_literal
 from autosched.errors import CompileError
 from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, int64
 from autosched.lang.expr import Scalar
-from autosched.lower.ir import BufferRead, CompareIndex, ConstValue, IndexValue, Op, Value, VarRef, VectorElement
+from autosched.lower.ir import (
+    BufferRead,
+    CompareIndex,
+    ConstValue,
+    IndexValue,
+    Op,
+    ShuffleRead,
+    Value,
+    VarRef,
+    VectorElement,
+)
 from autosched.lower.passes.cpu.boolean_index import HIDDEN
 from autosched.lower.passes.cpu.converted_integers import CONVERTED
 from autosched.lower.passes.cpu.signed_zeros import loses_signed_zero
@@ -137,6 +147,10 @@ def value_text(v: Value) -> str:
         case BufferRead():
             access = f"LOAD({v.site}, {v.buffer.name}, {index_text(v.index)})"
             return loaded(access, v.dtype)
+        case ShuffleRead():
+            given = _given_text(v, v.given)
+            lanes = f"{v.lanes:#x}u"
+            return loaded(f"SHUFFLE_LANE({storage_type(v.dtype)}, {given}, {index_text(v.lane)}, {lanes})", v.dtype)
         case VectorElement():
             return loaded(f"{v.vector}.at[{v.number}]", v.dtype)
         case IndexValue():
@@ -147,6 +161,15 @@ def value_text(v: Value) -> str:
         case Op():
             return _op_text(v)
     raise CompileError(f"internal error: the printer does not support values of type {type(v).__name__}")
+
+
+def _given_text(v: ShuffleRead, given: Sequence[int]) -> str:
+    """Return the element that a lane gives: number k where just those tests hold whose bits are set in k."""
+    if len(given) == 1:
+        return f"GIVEN({v.site}, {v.buffer.name}, {given[0]})"
+    half = len(given) // 2
+    test = v.given_tests[half.bit_length() - 1]
+    return f"({value_text(test)} ? {_given_text(v, given[half:])} : {_given_text(v, given[:half])})"
 
 
 def loaded(element: str, d: DType) -> str:

@@ -7,11 +7,12 @@ is hoisted out of a guard on variables that it depends on: its operands may be o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
+from autosched.lang.dtypes import bool_
 from autosched.lower.ir import (
     Buffer,
     BufferRead,
@@ -22,6 +23,7 @@ from autosched.lower.ir import (
     LetIndex,
     Memory,
     Op,
+    ShuffleRead,
     Stmt,
     Store,
     Value,
@@ -69,6 +71,7 @@ class IRBuilder:
         conditions: Conditions that must be decided throughout the interior, by kind and index.
         global_buffers: Arrays in global memory that are accessed, by name, in order of first access.
         written: Names of the arrays in global memory that are written.
+        lane_scope: The scope that all threads of the current nest execute, for shuffles; None outside of such nests.
     """
 
     def __init__(self, namer: Namer) -> None:
@@ -78,6 +81,7 @@ class IRBuilder:
         self.conditions: dict[str, CheckedIndex] = {}
         self.global_buffers: dict[str, Buffer] = {}
         self.written: set[str] = set()
+        self.lane_scope: Scope | None = None
         self._deps: dict[str, Deps] = {}
         self._seen_atoms: set[str] = set()
 
@@ -175,6 +179,34 @@ class IRBuilder:
         scope.memo[key] = ref = VarRef(name, buffer.dtype)
         return ref
 
+    def read_before(self, offset: ix.Index, buffer: Buffer, index: ix.Index, value: Value, hint: str) -> Value:
+        """Return an element of a buffer where an index is negative, and a value elsewhere; all are read at once."""
+        self.require_atoms(index)
+        test = CompareIndex("lt", offset, 0, bool_)
+        at = self.base_index(index, hint)
+        return self._bind_here(Op("select", (test, BufferRead(buffer, at, self.site()), value), buffer.dtype), hint)
+
+    def shuffle(self, read: ShuffleRead, hint: str) -> Value:
+        """Return an element of another lane, read outside of all guards; equal shuffles are executed once.
+
+        Args:
+            read: The read, whose site is numbered here.
+            hint: Name of the value.
+        """
+        scope = self.lane_scope
+        assert scope is not None, "shuffles are emitted in nests of one warp"
+        key = ("shuffle", read.buffer.name, ix.key(read.index), ix.key(read.lane))
+        bound = scope.memo.get(key)
+        if bound is not None:
+            return bound  # type: ignore[no-any-return]
+        self.require_atoms(read.lane)
+        outer = next(k for k, s in enumerate(self.scopes) if s is scope)
+        name = self.namer(hint, "v")
+        self._deps[name] = frozenset().union(*(s.loops for s in self.scopes[: outer + 1]))
+        scope.statements.append(Let(name, replace(read, site=self.new_site(scope.depth))))
+        ref = scope.memo[key] = VarRef(name, read.dtype)
+        return ref
+
     def store(
         self, buffer: Buffer, index: ix.Index, value: Value, hint: str, *, asynchronous: bool = False, combine: str = ""
     ) -> None:
@@ -228,6 +260,8 @@ class IRBuilder:
                 if buffer.in_registers:
                     return frozenset().union(*(s.loops for s in self.scopes))
                 return self.index_deps(value.index)
+            case ShuffleRead():
+                return frozenset().union(*(s.loops for s in self.scopes))
             case Op():
                 return frozenset().union(*(self.deps(a) for a in value.args))
             case CompareIndex():

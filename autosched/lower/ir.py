@@ -147,7 +147,41 @@ class VectorElement:
     dtype: DType
 
 
-Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | VectorElement
+@dataclass(frozen=True, slots=True)
+class ShuffleRead:
+    """One element of a register array of another lane of the warp (``__shfl_sync``).
+
+    All threads of the nest execute it, outside of conditions. Registers have no run-time index, so the lane that is
+    read chooses among constant ones. Each lane is read by lanes that need the same element of it.
+
+    Attributes:
+        buffer: The array, in PRIVATE memory.
+        index: The element, as this lane sees it.
+        lane: Number of the lane in the warp: its position among the threads of the block, x fastest.
+        given: Elements of which a lane gives one to the others: number k if just those tests hold whose bits are set in
+            k.
+        given_tests: The tests.
+        lanes: The lanes that take part, as a mask.
+        site: Number of the access.
+    """
+
+    FIELDS: ClassVar[NodeFields] = NodeFields(values=("given_tests",), indices=("index", "lane"), sites=("site",))
+
+    buffer: Buffer
+    index: Index
+    lane: Index
+    given: tuple[int, ...]
+    given_tests: tuple[CompareIndex, ...]
+    lanes: int
+    site: int
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.buffer.dtype
+
+
+Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | VectorElement | ShuffleRead
 
 
 class LoopRole(Enum):

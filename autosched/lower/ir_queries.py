@@ -23,6 +23,7 @@ from autosched.lower.ir import (
     LetVector,
     LoopRole,
     Op,
+    ShuffleRead,
     Stmt,
     Store,
     Value,
@@ -186,6 +187,8 @@ def value_key(v: Value) -> Any:
             return ("constant", repr(v.value), v.dtype.name)
         case BufferRead():
             return ("read", v.buffer.name, ix.key(v.index))
+        case ShuffleRead():
+            return ("shuffle", v.buffer.name, ix.key(v.index), ix.key(v.lane))
         case IndexValue():
             return ("index", ix.key(v.index), v.dtype.name)
         case CompareIndex():

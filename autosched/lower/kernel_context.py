@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,9 +14,13 @@ from autosched.lang.dtypes import DType, bool_
 from autosched.lower.builder import IRBuilder
 from autosched.lower.edge_padding import padded_producers
 from autosched.lower.global_layout import Arrays
-from autosched.lower.ir import Buffer, CompareIndex, Memory, Op, Value, VarRef
+from autosched.lower.ir import Buffer, CompareIndex, Memory, Op, ShuffleRead, Value, VarRef
+from autosched.schedule.kernel.hybrid_parts import lane_order
+from autosched.schedule.kernel.hybrid_read import HybridRead, locate_read
+from autosched.schedule.kernel.lane_layout import HybridStorage
 from autosched.schedule.kernel.nest_ranges import range_inside, without_clamps
 from autosched.schedule.kernel.register_window import RegisterWindow, is_linear
+from autosched.schedule.kernel.thread_fusion import thread_loops
 from autosched.schedule.plan import Allocation, KernelPlan, Nest
 
 
@@ -39,6 +44,8 @@ class EmitMode:
         registers: Elements of register tiles that replace memory accesses, by Func; a thread only reads its own point.
         ranges: Loop variables with narrower ranges than the plan gives them.
         hoists: Whether divisions and elementary functions are hoisted out of the loops that they do not depend on.
+        lanes: The nest of one point of each lane whose reads of hybrid tiles may be of registers; None where all are of
+            shared memory.
     """
 
     target: str = ""
@@ -48,6 +55,7 @@ class EmitMode:
     registers: Mapping[str, TileElement] = field(default_factory=dict)
     ranges: Mapping[str, ix.Index] = field(default_factory=dict)
     hoists: bool = False
+    lanes: Nest | None = None
 
 
 class KernelContext:
@@ -101,8 +109,53 @@ class KernelContext:
             own = self._read_own(mode, window, name, at, component)
             if own is not None:
                 return own
+        if mode.lanes is not None and name in self.plan.hybrid_tiles and name != mode.target:
+            return self._read_hybrid(mode, mode.lanes, name, at, component)
         buffer, index = self.address(mode, name, at, component)
         return self.builder.read(buffer, index, self.names[name], fixed=name != mode.target)
+
+    def _read_hybrid(self, mode: EmitMode, n: Nest, name: str, at: Sequence[ix.Index], component: int) -> Value:
+        """Return an element of a hybrid tile: of the lane's own register, of another lane's, or of shared memory.
+
+        Raises:
+            CompileError: If its place is not determined, an internal error.
+        """
+        storage, dims = self.plan.hybrid_tiles[name], self.plan.allocations[name].func.dims
+        for i in at:
+            self.builder.require_atoms(i)
+        read = locate_read(storage, dict(zip(dims, at, strict=True)), n, lane_order(self.plan))
+        if read is None:
+            raise CompileError(f"internal error in lowering: {n.id} reads {name} at no constant distance")
+        if read.in_shared:
+            buffer, index = self.address(mode, name, at, component)
+            return self.builder.read(buffer, index, self.names[name], fixed=True)
+        value = self._read_lane(storage, read, n, component)
+        if read.before is None:
+            return value
+        buffer, index = self.address(mode, name, at, component)
+        return self.builder.read_before(read.before, buffer, index, value, self.names[name])
+
+    def _read_lane(self, storage: HybridStorage, read: HybridRead, n: Nest, component: int) -> Value:
+        """Return an element that is in a register of some lane."""
+        buffer = self.hybrid_registers(storage.func, component)
+        builder, hint = self.builder, self.names[storage.func]
+        if read.is_own:
+            assert read.register is not None
+            return builder.read(buffer, read.register, hint, fixed=False)
+        lanes = lane_order(self.plan).mask([p.extent for p in thread_loops([n])])
+        if read.register is not None:
+            tests = tuple(CompareIndex("lt", index, limit, bool_) for index, limit in read.given_tests)
+            return builder.shuffle(ShuffleRead(buffer, read.register, read.lane, read.given, tests, lanes, -1), hint)
+        values = [
+            builder.shuffle(ShuffleRead(buffer, c.register, read.lane, (c.register,), (), lanes, -1), hint)
+            for c in read.candidates
+        ]
+        result = values[-1]
+        for c, value in zip(reversed(read.candidates[:-1]), reversed(values[:-1]), strict=True):
+            equal: list[Value] = [CompareIndex("eq", index, number, bool_) for index, number in c.tests]
+            test = functools.reduce(lambda a, b: Op("and", (a, b), bool_), equal)
+            result = Op("select", (test, value, result), buffer.dtype)
+        return builder.let(result, hint) if len(values) > 1 else result
 
     def _read_own(
         self, mode: EmitMode, window: RegisterWindow, name: str, at: Sequence[ix.Index], component: int
@@ -156,6 +209,17 @@ class KernelContext:
         if rolling is not None and rolling.rolling is not None:
             return rolling.rolling
         return self.plan.kernel.mainloops[0].dim
+
+    def hybrid_registers(self, name: str, component: int) -> Buffer:
+        """Return the registers of a hybrid tile."""
+        key = (name, -1 - component)
+        buffer = self._local_buffers.get(key)
+        if buffer is None:
+            func = self.plan.allocations[name].func
+            label = self.namer(component_label(self.names, name, len(func.dtypes), component), "r")
+            count = self.plan.hybrid_tiles[name].elements
+            buffer = self._local_buffers[key] = Buffer(label, func.dtypes[component], count, Memory.PRIVATE)
+        return buffer
 
     def register_window(self, name: str, component: int) -> Buffer:
         """Return the registers of a private window."""

@@ -122,7 +122,7 @@ def _with_interior(
 def _in_storage_of(plan: KernelPlan, inner: KernelPlan) -> KernelPlan:
     """Return the plan of some blocks with the extents of storage of the plan of all blocks."""
     same_shape = {
-        n: replace(inner.allocations[n], extents=a.extents, strides=a.strides, count=a.count)
+        n: replace(inner.allocations[n], extents=a.extents, strides=a.strides, count=a.count, threads=a.threads)
         for n, a in plan.allocations.items()
     }
     windows = {

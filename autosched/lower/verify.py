@@ -3,6 +3,8 @@
 * Every name is bound before it is used, once in its scope, and its range is the one that indices assume.
 * Buffers are declared before they are accessed. Inputs are never stored to. Register indices are within their array.
 * Thread loops are outside serial loops and conditions, from z to x, and enclose all work of a block with threads.
+* A shuffle is executed by all threads of its nest, of one warp, outside of conditions. It reads a lane of the nest,
+  which gives the element that is read.
 * A warp reduction is executed by all threads of its nest. The nest's loop over threadIdx.x has as many iterations as
   the reduction has lanes, and blockDim.x is a multiple of them.
 * Barriers are between thread nests, in control flow that is uniform over the block: MAINLOOP loops and conditions.
@@ -21,6 +23,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -46,6 +49,7 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
+    ShuffleRead,
     Stmt,
     Store,
     StoreVector,
@@ -59,6 +63,7 @@ from autosched.lower.ir import (
 from autosched.lower.ir_queries import conjuncts
 from autosched.lower.verify_shared_memory import SharedUse, check_shared_memory, other_buffer, rotated
 from autosched.schedule.cpu_policy import MAX_REDUCTION_LANES
+from autosched.schedule.kernel.lane_layout import LaneOrder
 from autosched.schedule.kernel.vector_access import MAX_VECTOR_BYTES
 
 Interval = tuple[int, int]
@@ -69,6 +74,7 @@ MAX_POINTS = 1 << 16
 COPY_BYTES = (4, 8, 16)
 """Sizes in bytes of one async copy (``cp.async``)."""
 MAX_LANES = MAX_REDUCTION_LANES
+WARP_SIZE = 32
 
 
 def verify(kernel: KernelIR) -> None:
@@ -92,6 +98,7 @@ class _Where:
         tests: Comparisons that hold here.
         lanes: Extent of the loop over threadIdx.x.
         threads: Product of the extents of the thread loops around it.
+        loops: The thread loops around it.
     """
 
     axes: tuple[int, ...] = ()
@@ -101,6 +108,7 @@ class _Where:
     tests: tuple[CompareIndex, ...] = ()
     lanes: int = 1
     threads: int = 1
+    loops: tuple[For, ...] = ()
 
 
 class _Verifier:
@@ -263,7 +271,8 @@ class _Verifier:
             )
         depth = self.where.mainloops
         lanes = s.extent if s.axis == 0 else self.where.lanes
-        where = _Where((*self.where.axes, s.axis), depth, depth, lanes=lanes, threads=threads)
+        loops = (*self.where.loops, s)
+        where = _Where((*self.where.axes, s.axis), depth, depth, lanes=lanes, threads=threads, loops=loops)
         with self._inside(where), self._scope():
             self._loop_variable(s)
             self._body(s.body)
@@ -346,6 +355,8 @@ class _Verifier:
             case BufferRead():
                 self._access(v.buffer, v.index, v.site)
                 self._reads(v.buffer)
+            case ShuffleRead():
+                self._shuffle(v)
             case VectorElement():
                 vector = self.vectors.get(v.vector)
                 if vector is None or not 0 <= v.number < vector.length or v.dtype != vector.buffer.dtype:
@@ -355,6 +366,35 @@ class _Verifier:
             case CompareIndex():
                 self._index(v.a)
                 self._index(v.b)
+
+    def _shuffle(self, v: ShuffleRead) -> None:
+        where, name = self.where, v.buffer.name
+        if where.varying or any(axis not in where.axes for axis in self.parallel_axes):
+            self._fail(f"the shuffle of {name} is not executed by all threads of the block")
+        if self.kernel.threads > WARP_SIZE or v.buffer.memory is not Memory.PRIVATE:
+            self._fail(f"a shuffle of {name} in {v.buffer.memory.value} memory in a block of {self.kernel.threads}")
+        for test in v.given_tests:
+            self._value(test)
+        self._access(v.buffer, v.index, v.site)
+        self._index(v.lane)
+        threads = {p.axis: p for p in where.loops}
+        order = LaneOrder(self.kernel.block, self.kernel.linear_threads)
+        strides = order.strides([threads[axis].extent if axis in threads else 1 for axis in range(3)])
+        names = [p.name for p in threads.values()]
+        points = [dict(zip(names, at, strict=True)) for at in product(*(range(p.extent) for p in threads.values()))]
+        lanes = {sum(at[p.name] * strides[axis] for axis, p in threads.items()): at for at in points}
+        if v.lanes != sum(1 << lane for lane in lanes):
+            self._fail(f"the shuffle of {name} is executed by lanes {v.lanes:#x}, but those of the nest are others")
+        for at in lanes.values():
+            if {*ix.loop_vars(v.lane)} <= {*at} and _is_exact(v.lane):
+                lane = ix.evaluate(v.lane, at)
+                if lane not in lanes:
+                    self._fail(f"the shuffle of {name} reads lane {lane}, which does not take part")
+                holds = [int(ix.evaluate(ix.sub(t.a, t.b), lanes[lane])) < 0 for t in v.given_tests]
+                given = v.given[sum(bit << k for k, bit in enumerate(holds))]
+                needed = ix.evaluate(v.index, at)
+                if given != needed:
+                    self._fail(f"lane {lane} gives element {given} of {name}, and element {needed} is read")
 
     def _index(self, e: ix.Index) -> None:
         for t, _ in ix.terms_of(e):

@@ -14,6 +14,7 @@ from math import prod
 from autosched.analysis.access.regions import Range, Region
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.analysis.indices import index as ix
+from autosched.schedule.kernel.lane_layout import HybridStorage
 from autosched.schedule.kernel.register_window import RegisterWindow
 from autosched.schedule.kernel.row_scans import ScanLevel
 from autosched.schedule.kernel.tile_ownership import OwnedBox
@@ -143,8 +144,8 @@ class Nest:
         return frozenset(chosen)
 
     def padded_extent(self, dim: str) -> int:
-        """Return the number of points of a dimension that the nest's own loops iterate over, with padding."""
-        return prod(p.extent for p in self.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
+        """Return the number of points of a dimension that the nest's own loops span, with padding."""
+        return 1 + sum(p.stride * (p.extent - 1) for p in self.loops if p.dim == dim and p.kind is not LoopKind.BLOCK)
 
     def point(self, ranges: Mapping[str, tuple[int, int]] | None = None) -> dict[str, ix.Index]:
         """Return the index in each dimension, symbolic in all loops."""
@@ -235,6 +236,8 @@ class KernelPlan:
         unowned: The reason why a materialised producer has no tile ownership, which makes the kernel illegal.
         register_windows: The rows in registers of private sliding windows; their allocations are the rows in shared
             memory, or all of their registers if there are none.
+        hybrid_tiles: The hybrid tiles; their allocations are the parts in shared memory, or all registers of a thread
+            if there is no such part.
         warps: Of a kernel whose warps have tiles of their own: the warps of a block along each loop of ``grid``, which
             is then over tiles. All else is the plan of one warp: ``kernel`` has blocks of one warp
             (`autosched.schedule.kernel.warp_tiles`). Empty for other kernels.
@@ -253,6 +256,7 @@ class KernelPlan:
     owned: Mapping[str, OwnedBox] = field(default_factory=dict)
     unowned: Mapping[str, str] = field(default_factory=dict)
     register_windows: Mapping[str, RegisterWindow] = field(default_factory=dict)
+    hybrid_tiles: Mapping[str, HybridStorage] = field(default_factory=dict)
     warps: tuple[int, ...] = ()
 
     @cached_property

@@ -13,6 +13,8 @@ from autosched.analysis.indices import index as ix
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
 from autosched.schedule.kernel.bank_conflicts import column_accessed
+from autosched.schedule.kernel.hybrid_tile import hybrid_storage
+from autosched.schedule.kernel.lane_layout import HybridStorage
 from autosched.schedule.kernel.plan_cache import cached_plan
 from autosched.schedule.kernel.register_window import RegisterWindow
 from autosched.schedule.kernel.register_window_plan import RegisterWindowPlan, Window, shared_buffer
@@ -103,7 +105,7 @@ class _Planner:
         regions = demanded_regions(self.bound, [(n.stage, n.ranges_at(0)) for n in roots], inside, aligned)
         steps: list[tuple[Nest, ...]] = []
         allocations: dict[str, Allocation] = {}
-        self._add_shared(Level.BLOCK, regions, steps, allocations)
+        hybrid_tiles = self._add_shared(Level.BLOCK, regions, steps, allocations)
         repeated, prologue_steps = range(0), 0
         register_windows: Mapping[str, RegisterWindow] = {}
         if self.kernel.mainloop_at is None:
@@ -129,7 +131,7 @@ class _Planner:
         threads = self._thread_nests(allocations)
         return KernelPlan(
             self.bound, self.kernel, grid, tuple(steps), tuple(threads), allocations, self._block(steps), regions,
-            repeated, prologue_steps, register_windows=register_windows,
+            repeated, prologue_steps, register_windows=register_windows, hybrid_tiles=hybrid_tiles,
         )  # fmt: skip
 
     def _add_register_windows(self, root: Nest, windows: Sequence[Window]) -> Mapping[str, RegisterWindow]:
@@ -151,13 +153,31 @@ class _Planner:
     def _add_shared(
         self, level: Level, regions: Mapping[str, Region], steps: list[tuple[Nest, ...]],
         allocations: dict[str, Allocation],
-    ) -> None:  # fmt: skip
-        """Add the steps of the producers at one level in shared memory."""
+    ) -> dict[str, HybridStorage]:  # fmt: skip
+        """Add the steps of the producers at one level in shared memory; return those with hybrid tiles."""
+        hybrid_tiles: dict[str, HybridStorage] = {}
         for m in (m for m in self.fused if m.at.level is level):
             region = _required(m, regions.get(m.func))
             nests = [self._producer_nest(m, t, region) for t in m.tilings]
             allocations[m.func] = self._allocation(m, region)
-            steps += self._groups(nests)
+            groups = self._groups(nests)
+            if m.registers is not None and groups:
+                storage = hybrid_tiles[m.func] = hybrid_storage(m.registers, groups[0])
+                allocations[m.func] = self._hybrid_allocation(m, allocations[m.func], storage)
+            steps += groups
+        return hybrid_tiles
+
+    def _hybrid_allocation(self, m: FusedProducer, whole: Allocation, storage: HybridStorage) -> Allocation:
+        """Return the part of a tile in shared memory, or the registers of a thread if all of it is in registers."""
+        if not storage.shared_extent:
+            extents = [storage.layout(d).points * storage.layout(d).steps for d in m.storage_order]
+            return replace(whole, extents=tuple(extents), count=storage.elements, threads={})
+        extents = [
+            storage.shared_extent if d == storage.split else e for d, e in zip(whole.dims, whole.extents, strict=True)
+        ]
+        rows = prod(extents) // extents[-1]
+        strides, count = self._strides(m, extents, in_shared=rows > 1)
+        return replace(whole, extents=tuple(extents), strides=strides, count=count)
 
     def _add_mainloop(
         self, at: ComputeAt, roots: Sequence[Nest], steps: list[tuple[Nest, ...]], allocations: dict[str, Allocation]
@@ -291,20 +311,25 @@ class _Planner:
         elif is_private:
             threads = {d: m.tilings[0].extent(d, LoopKind.THREAD) for d in func.dims}
             extents = [-(-n // threads[d]) for d, n in zip(m.storage_order, extents, strict=True)]
+        strides, count = self._strides(m, extents, in_shared=m.at.level in SHARED_LEVELS and not is_private)
+        buffers, rolling = (1, buffer.dim) if buffer is not None else (m.buffers, None)
+        return Allocation(
+            func, m.at.level, m.storage_order, tuple(extents), strides, count, base, buffers, rolling, threads
+        )
+
+    def _strides(self, m: FusedProducer, extents: Sequence[int], *, in_shared: bool) -> tuple[tuple[int, ...], int]:
+        """Return the strides of a producer's buffer, with bank-conflict padding in shared memory, and its elements."""
         strides: list[int] = []
         total = 1
         for k in reversed(range(len(extents))):
             strides.insert(0, total)
             length = extents[k]
-            if k == len(extents) - 1 > 0 and m.at.level in SHARED_LEVELS and not is_private:
+            if k == len(extents) - 1 > 0 and in_shared:
                 mainloop = self.kernel.mainloop_at is not None
-                length = shared_pitch(length, func.dtypes[0].bytes_, m.func in self.by_column, mainloop)
+                size = self.bound.funcs[m.func].dtypes[0].bytes_
+                length = shared_pitch(length, size, m.func in self.by_column, mainloop)
             total *= length
-        buffers, rolling = (1, buffer.dim) if buffer is not None else (m.buffers, None)
-        return Allocation(
-            func, m.at.level, m.storage_order, tuple(extents), tuple(strides), max(total, 1), base, buffers, rolling,
-            threads,
-        )  # fmt: skip
+        return tuple(strides), max(total, 1)
 
     def _groups(self, nests: Sequence[Nest]) -> list[tuple[Nest, ...]]:
         """Group consecutive stages of one Func in which threads access the same points."""

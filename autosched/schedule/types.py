@@ -168,6 +168,18 @@ class TileAlignment(NamedTuple):
     remainder: int = 0
 
 
+class HybridTile(NamedTuple):
+    """Storage of a tile in registers and shared memory (Jangda and Guha 2020, section 5): a hybrid tile.
+
+    Lanes compute the tile in steps along ``dim``: one step has the points of all lanes between two iterations of the
+    serial loop outside the thread loop. The last ``iterations`` steps of the tile are in registers, and the points
+    before them are in shared memory. With as many iterations as the tile has steps, all of it is in registers.
+    """
+
+    dim: str
+    iterations: int
+
+
 @renamed_fields(stored="materialised")
 @dataclass(frozen=True, slots=True)
 class Root:
@@ -197,6 +209,8 @@ class FusedProducer:
         private: Whether each thread keeps the elements that it computes in registers, over all later stages of the
             kernel; no other thread reads them. At BLOCK, or of sliding windows: rows that threads read at their own
             points are in registers, and those that are read at moved points in shared memory.
+        registers: Its hybrid tile: the steps that are in registers, which other lanes of the warp read by shuffles; at
+            WARP, or at BLOCK in blocks of one warp.
     """
 
     tilings: tuple[StageTiling, ...]
@@ -207,6 +221,7 @@ class FusedProducer:
     buffers: int = 1
     asynchronous: bool = False
     private: bool = False
+    registers: HybridTile | None = None
 
     @property
     def func(self) -> str:

@@ -48,6 +48,7 @@ from autosched.schedule.io.text import schedule_text
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.types import FusedProducer, Kernel, Schedule, TileAlignment
 from autosched.target import get_target
+from tests.lower.hybrid_cases import rows, rows_kernel
 from tests.schedule.building import block, blur, kernel, member, root, thread, warp
 from tests.schedule.mainloop_cases import in_steps, product, stream
 
@@ -165,6 +166,12 @@ def per_warp() -> Example:
     shown = written(bound, found)["kernels"][0]
     loops = [p for p in shown["roots"][0]["loops"] if p["kind"] == "warp"]
     return Example(text(bound, found), {"loops": loops, "at": shown["members"][0]["at"]})
+
+
+def hybrid_tile() -> Example:
+    bound = rows(1024, 40)
+    found = rows_kernel(bound, 8, warps=2)
+    return Example(text(bound, found), written(bound, found)["kernels"][0]["members"][0]["registers"])
 
 
 def linear() -> Example:
@@ -495,6 +502,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Inline": inline,
     "Compute per block": per_block,
     "Compute per warp": per_warp,
+    "Hybrid tile": hybrid_tile,
     "Linear threads": linear,
     "Compute per thread": per_thread,
     "Compute per reduction step": per_term,

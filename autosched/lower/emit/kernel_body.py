@@ -6,7 +6,7 @@ from autosched.lower.emit.mainloop import emit_mainloop, first_register_blocked
 from autosched.lower.emit.row_scans import emit_scan
 from autosched.lower.emit.sliding_window import InteriorSteps, emit_sliding_window
 from autosched.lower.emit.thread_nest import emit_thread_nest
-from autosched.lower.ir import Alloc, Barrier, Stmt
+from autosched.lower.ir import Alloc, Barrier, Buffer, Stmt
 from autosched.lower.kernel_context import EmitMode, KernelContext
 from autosched.schedule.kernel.memory_layout import SharedLayout
 
@@ -26,12 +26,11 @@ def emit_kernel_body(
     builders = [c.builder for c in contexts]
     for builder in builders:
         builder.push([p.name for p in (*plan.grid, *plan.launches)])
-    windows = plan.register_windows
-    private = [n for n, a in plan.allocations.items() if a.threads is not None or n in windows]
     statements: list[Stmt] = [
-        Alloc(context.register_window(n, k) if n in windows else context.local_buffer(n, k))
-        for n in private
-        for k in range(len(plan.allocations[n].func.dtypes))
+        Alloc(_private_buffer(context, n, k))
+        for n, a in plan.allocations.items()
+        if a.threads is not None or n in plan.register_windows or n in plan.hybrid_tiles
+        for k in range(len(a.func.dtypes))
     ]
     before_loop = plan.steps[: first_register_blocked(plan)]
     for group, barrier in zip(before_loop, layout.barriers, strict=False):
@@ -49,3 +48,12 @@ def emit_kernel_body(
     for builder in builders:
         builder.pop()
     return tuple(statements)
+
+
+def _private_buffer(context: KernelContext, name: str, component: int) -> Buffer:
+    """Return the registers in which threads keep elements of a producer from one nest to the next."""
+    if name in context.plan.register_windows:
+        return context.register_window(name, component)
+    if name in context.plan.hybrid_tiles:
+        return context.hybrid_registers(name, component)
+    return context.local_buffer(name, component)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from autosched.lower.emit.hybrid_tile import emit_hybrid_parts
 from autosched.lower.emit.register_blocking import emit_promoted
 from autosched.lower.emit.stage_loops import emit_stage
 from autosched.lower.emit.warp_reduction import emit_warp_reduction
 from autosched.lower.ir import Comment, For, LoopRole, Stmt
 from autosched.lower.kernel_context import EmitMode, KernelContext
+from autosched.schedule.kernel.hybrid_parts import HybridParts
 from autosched.schedule.kernel.thread_fusion import is_private_tile, thread_loops
 from autosched.schedule.plan import Nest, NestLoop
 from autosched.schedule.policy import in_registers
@@ -58,6 +60,9 @@ def _title(context: KernelContext, n: Nest) -> str:
         return f"{n.id}: this {'warp' if context.plan.warps else 'block'}'s tile"
     size = " x ".join(str(e) for e in allocation.extents) or "1"
     memory = "shared memory" if allocation.is_shared else "registers of each thread"
+    hybrid = context.plan.hybrid_tiles.get(n.stage.func)
+    if hybrid is not None and allocation.is_shared:
+        memory += f", {hybrid.elements} in registers of each thread"
     return f"{n.id}: {size} points in {memory}"
 
 
@@ -65,6 +70,10 @@ def _emit_stages(context: KernelContext, mode: EmitMode, group: Sequence[Nest]) 
     """Emit the stages of a group, with their points in registers over all stages where that is possible."""
     if any(n.lanes is not None for n in group):
         emit_warp_reduction(context, mode, group)
+        return
+    parts = HybridParts.of(context.plan) if context.plan.hybrid_tiles else None
+    if parts is not None and parts.is_involved(group):
+        emit_hybrid_parts(context, mode, parts, group)
         return
     func = context.bound.funcs[group[0].stage.func]
     is_private = all(is_private_tile(func, n.stage) for n in group)

@@ -32,6 +32,9 @@ Space = Literal["global", "shared", "register"]
 ATOMICS = tuple(f"ATOMIC_{op}" for op in ("ADD", "MIN", "MAX", "AND", "OR", "XOR"))
 """Macros of atomic operations, which count as stores."""
 
+SHUFFLES = ("SHUFFLE", "SHUFFLE_LANE")
+"""Macros at which lanes of a warp wait for one another."""
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _TYPED = r"\(\s*([a-z][a-z ]*?)\s*,\s*(\w+)\s*"
 _COUNT = r",\s*(\d+)\s*"
@@ -53,7 +56,7 @@ _ARGUMENTS = {
     "ITER": re.compile(r"\(\s*(\d+)\s*,"),
     "BARRIER": re.compile(r"\(\s*\)"),
     "WARP_BARRIER": re.compile(r"\(\s*0x([0-9a-f]+)u\s*\)"),
-    "SHUFFLE": re.compile(r"\(\s*[a-z][a-z ]*?\s*,"),
+    **dict.fromkeys(SHUFFLES, re.compile(r"\(\s*[a-z][a-z ]*?\s*,")),
 }
 _TOKEN = re.compile(r"[{}]|\b(?:" + "|".join(_ARGUMENTS) + r")\b")
 _DECLARES: dict[str, Space] = {
@@ -160,7 +163,7 @@ def _add(result: KernelText, scope: _Scope, word: str, arguments: tuple[str, ...
         result.name, result.max_threads = arguments[0], int(arguments[1])
     elif word in ("BARRIER", "WARP_BARRIER"):
         result.has_barrier = True
-    elif word == "SHUFFLE":
+    elif word in SHUFFLES:
         result.has_shuffle = True
     elif word == "ITER":
         scope.depth = int(arguments[0]) + 1

@@ -192,6 +192,15 @@ struct as_register_array {
         return data[index];
     }
 
+    // What a lane gives to others, which may not need it: a pattern where nothing was written.
+    AS_NOINLINE T as_give(as_thread* thread, as_i64 index, as_place place) const {
+        as_check_bounds(thread, index, count, place);
+        if (written[index / 64] >> (index % 64) & 1) return data[index];
+        T pattern;
+        __builtin_memset(&pattern, 0xa5, sizeof(T));
+        return pattern;
+    }
+
     AS_NOINLINE void as_store(as_thread* thread, as_i64 index, T value, as_place place) {
         as_check_bounds(thread, index, count, place);
         written[index / 64] |= (as_u64)1 << (index % 64);
@@ -227,12 +236,17 @@ static inline void as_wait_for_copies(as_thread* thread) {
 // Out of what another lane gives, once all lanes that take part have come here.
 template <class T>
 AS_NOINLINE static T as_shuffled(as_thread* thread, T value, int distance, unsigned lanes, int id, int line) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "lanes exchange 4 or 8 bytes");
+    static_assert(sizeof(T) <= sizeof(as_u64), "lanes exchange up to 8 bytes");
     T found;
     __builtin_memcpy(&thread->as_given, &value, sizeof(T));
     thread->as_block_state->shuffle(thread, lanes, distance, id, line);
     __builtin_memcpy(&found, &thread->as_received, sizeof(T));
     return found;
+}
+
+// The distance of another lane, in the bits of its number.
+static inline int as_lane_distance(const as_thread* thread, as_i64 lane) {
+    return lane < 0 || lane >= AS_WARP_SIZE ? AS_WARP_SIZE : (int)(thread->as_linear % AS_WARP_SIZE) ^ (int)lane;
 }
 
 static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value) {
@@ -269,6 +283,9 @@ static inline void as_enter_iteration(as_thread* thread, int depth, as_i64 value
 #define ATOMIC_OR(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a | b)
 #define ATOMIC_XOR(site, T, buffer, index, value) AS_ATOMIC_OP(site, T, buffer, index, value, a ^ b)
 #define SHUFFLE(T, value, distance, lanes) as_shuffled<T>(this, (T)(value), distance, lanes, __COUNTER__, __LINE__)
+#define SHUFFLE_LANE(T, value, lane, lanes) \
+    as_shuffled<T>(this, (T)(value), as_lane_distance(this, lane), lanes, __COUNTER__, __LINE__)
+#define GIVEN(site, buffer, index) (buffer).as_give(this, index, AS_PLACE(site, buffer))
 #define LANES(width) (((1u << width) - 1u) << (this->as_linear % AS_WARP_SIZE & ~(width - 1u)))
 #define WAIT_FOR_COPIES() as_wait_for_copies(this)
 #define BARRIER() this->as_block_state->barrier(this, __COUNTER__, __LINE__)

@@ -163,8 +163,10 @@ def _covered(n: Nest, dim: str) -> int:
 
 
 def _rows_text(plan: KernelPlan, n: Nest) -> str:
-    """Return the rows of a sliding window that has registers alone, with a separator; empty for other tiles."""
-    window = plan.register_windows.get(n.stage.func)
+    """Return the rows or steps of a tile that has registers alone, with a separator; empty for other tiles."""
+    window, hybrid = plan.register_windows.get(n.stage.func), plan.hybrid_tiles.get(n.stage.func)
+    if hybrid is not None:
+        return f", {hybrid.split_layout.steps} iterations of {hybrid.split}"
     return "" if window is None else f", {window.count} rows along {window.dim}"
 
 
@@ -179,6 +181,10 @@ def _shared_text(plan: KernelPlan, allocation: Allocation, size: int) -> str:
         parts.append(f"rows along {window.dim} that are read at moved points, {window.count} rows in registers")
     elif allocation.rolling is not None:
         parts.append(f"rolling buffer along {allocation.rolling}")
+    hybrid = plan.hybrid_tiles.get(allocation.func.name)
+    if hybrid is not None:
+        bytes_ = hybrid.elements * sum(d.bytes_ for d in allocation.func.dtypes)
+        parts.append(f"{hybrid.split_layout.steps} iterations of {hybrid.split} in registers, {bytes_} bytes a thread")
     if producer is not None and producer.buffers > 1:
         parts.append("double-buffered")
     if producer is not None and producer.asynchronous:

@@ -43,6 +43,7 @@ from autosched.schedule.io.strict_json import Node, indented, parse
 from autosched.schedule.types import (
     ComputeAt,
     FusedProducer,
+    HybridTile,
     Inlined,
     Kernel,
     Level,
@@ -247,6 +248,7 @@ def _write_producer(m: FusedProducer) -> dict[str, Any]:
         **({} if m.buffers == 1 else {"buffers": m.buffers}),
         **({"asynchronous": True} if m.asynchronous else {}),
         **({"private": True} if m.private else {}),
+        **({} if m.registers is None else {"registers": m.registers._asdict()}),
         "stages": [{"number": t.stage.number, "loops": _write_loops(t)} for t in m.tilings],
     }
 
@@ -467,9 +469,9 @@ class _Reader:
 
     def _producer(self, node: Node) -> FusedProducer:
         entries = node.mapping()
-        names = ("aligned", "buffers", "asynchronous", "private")
+        names = ("aligned", "buffers", "asynchronous", "private", "registers")
         optional = [name for name in names if name in entries]
-        alignment, count, is_async, is_private = map(entries.get, names)
+        alignment, count, is_async, is_private, hybrid = map(entries.get, names)
         func, at, order, materialised, stages, *_ = node.fields(
             "func", "at", "storage_order", "stored", "stages", *optional
         )
@@ -484,9 +486,16 @@ class _Reader:
         location, dims = self._compute_at(at), self._storage_order(func, order)
         asynchronous = is_async is not None and is_async.boolean()
         private = is_private is not None and is_private.boolean()
+        registers = None if hybrid is None else self._hybrid_tile(func, hybrid)
         return FusedProducer(
-            tuple(tilings), location, dims, materialised.boolean(), aligned, buffers, asynchronous, private
+            tuple(tilings), location, dims, materialised.boolean(), aligned, buffers, asynchronous, private, registers
         )
+
+    def _hybrid_tile(self, func: Node, node: Node) -> HybridTile:
+        dim, iterations = node.fields("dim", "iterations")
+        dims = self._bound_func(func.text()).dims
+        name = dim.choice({d: d for d in dims}, f"dimension of {func.text()!r}")
+        return HybridTile(name, iterations.integer(1, LARGEST_EXTENT))
 
     def _alignment(self, node: Node) -> TileAlignment:
         multiple, remainder = node.fields("multiple", "remainder")

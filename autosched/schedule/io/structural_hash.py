@@ -48,11 +48,7 @@ def _digest(value: list[Any]) -> bytes:
 def _layers(kernel: Kernel, depth: int) -> list[list[Any]]:
     """Return the layers of one kernel up to a depth, at most its last layer."""
     nested: list[tuple[StageTiling, int, tuple[str, ...]]] = [(r.tiling, 0, ()) for r in kernel.roots]
-    nested += [
-        (t, _nesting(kernel, m), (*m.storage_order, *map(str, m.aligned or ()), *(["private"] if m.private else ())))
-        for m in kernel.fused
-        for t in m.tilings
-    ]
+    nested += [(t, _nesting(kernel, m), _storage(m)) for m in kernel.fused for t in m.tilings]
     last = 4 + max((n for _, n, _ in nested), default=0)
     layers: list[list[Any]] = [[] for _ in range(min(depth, last) + 1)]
     if depth >= 0:
@@ -64,6 +60,12 @@ def _layers(kernel: Kernel, depth: int) -> list[list[Any]]:
             if layer <= depth:
                 layers[layer].append([tiling.stage.func, tiling.stage.number, detail])
     return [*layers[:2], *map(sorted, layers[2:])]
+
+
+def _storage(m: FusedProducer) -> tuple[str, ...]:
+    """Return the storage order of a fused producer, with its alignment and the memory of its tile."""
+    memory = (*(["private"] if m.private else ()), *map(str, m.registers or ()))
+    return (*m.storage_order, *map(str, m.aligned or ()), *memory)
 
 
 def _placement(kernel: Kernel) -> list[Any]:

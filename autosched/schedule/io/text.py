@@ -135,6 +135,7 @@ def _canonical_producer(m: FusedProducer) -> str:
     options += f" in {m.buffers} buffers" if m.buffers > 1 else ""
     options += " asynchronously" if m.asynchronous else ""
     options += " in private memory" if m.private else ""
+    options += f" with {m.registers.iterations} iterations of {m.registers.dim} in registers" if m.registers else ""
     return f"member {tilings} @ {at} [{' '.join(m.storage_order)}]{options}"
 
 

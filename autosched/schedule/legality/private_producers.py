@@ -59,7 +59,9 @@ def private_elements_belong_to_their_thread(plan: KernelPlan) -> Iterator[str]:
     """Each thread reads only elements of private producers that it computed, at indices that unrolling fixes."""
     yield from _too_many_rows(plan)
     private = {
-        name: a for name, a in plan.allocations.items() if a.threads is not None and name not in plan.register_windows
+        name: a
+        for name, a in plan.allocations.items()
+        if a.threads is not None and name not in plan.register_windows and name not in plan.hybrid_tiles
     }
     if not private:
         return

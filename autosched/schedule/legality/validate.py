@@ -14,6 +14,7 @@ from autosched.schedule.kernel.plan_cache import cached_plan
 from autosched.schedule.legality import (
     dataflow,
     fused_producers,
+    hybrid_tiles,
     linear_threads,
     loops,
     mainloops,
@@ -53,6 +54,7 @@ WELL_FORMED: tuple[KernelCheck, ...] = (
     fused_producers.materialised_producers_are_pure,
     fused_producers.consumers_are_inside_host,
     private_producers.private_producers_are_pure,
+    hybrid_tiles.hybrid_tiles_are_of_one_warp,
     warp_reductions.warp_reductions_are_associative,
     warp_reductions.lanes_cover_all_terms,
     mainloops.mainloop_has_one_consumer,
@@ -71,6 +73,7 @@ PLAN_CHECKS: tuple[Callable[[KernelPlan], Iterator[str]], ...] = (
     fused_producers.owned_points_cover_their_func,
     fused_producers.thread_producers_stay_in_registers,
     private_producers.private_elements_belong_to_their_thread,
+    hybrid_tiles.hybrid_elements_are_in_known_lanes,
     fused_producers.unrolled_code_is_small,
     warp_reductions.lanes_fit_one_warp,
     warp_loops.stages_fit_one_warp,

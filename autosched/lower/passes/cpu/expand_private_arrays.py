@@ -4,7 +4,8 @@ Rewrite:
     private acc[4]; for t < 32: acc[i] = 0; for t < 32: use acc[i]
     ->  register acc[4 * 32]; for t < 32: acc[32 * i + t] = 0; for t < 32: use acc[32 * i + t]
 
-Elements of neighbouring threads are contiguous, so that lanes form vectors.
+Elements of neighbouring threads are contiguous, so that lanes form vectors. A shuffle reads the element of another
+thread.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from autosched.lower.ir import (
     KernelIR,
     LoopRole,
     Memory,
+    ShuffleRead,
     Stmt,
     Store,
     walk,
@@ -57,13 +59,28 @@ class _Expander:
         if isinstance(expanded, Store | BufferRead) and expanded.buffer.name in self.wide:
             wide = self.wide[expanded.buffer.name]
             return replace(expanded, buffer=wide, index=self._index(expanded.index, axes))
+        if isinstance(expanded, ShuffleRead):
+            index = ix.add(ix.scale(expanded.index, self.kernel.threads), expanded.lane)
+            return BufferRead(self.wide[expanded.buffer.name], index, expanded.site)  # type: ignore[return-value]
         return expanded
 
     def _index(self, index: ix.Index, axes: Mapping[int, For]) -> ix.Index:
+        if self.kernel.linear_threads:
+            return self._linear_index(index, axes)
         expanded = index
         for axis in (2, 1, 0):
             expanded = ix.scale(expanded, self.kernel.block[axis])
             loop = axes.get(axis)
             if loop is not None and loop.extent > 1:
                 expanded = ix.add(expanded, ix.var(loop.name, 0, loop.extent - 1))
+        return expanded
+
+    def _linear_index(self, index: ix.Index, axes: Mapping[int, For]) -> ix.Index:
+        """Return the index of an element where the loops of a nest divide a linear index of the threads."""
+        expanded: ix.Index = ix.scale(index, self.kernel.threads)
+        stride = 1
+        for _, loop in sorted(axes.items()):
+            if loop.extent > 1:
+                expanded = ix.add(expanded, ix.scale(ix.var(loop.name, 0, loop.extent - 1), stride))
+            stride *= loop.extent
         return expanded
