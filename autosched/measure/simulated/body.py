@@ -31,6 +31,7 @@ from autosched.lower.ir import (
     Memory,
     Op,
     Partitioning,
+    ShuffleRead,
     Stmt,
     Store,
     StoreVector,
@@ -268,6 +269,8 @@ class Body:
     def _arithmetic(self, v: Value, c: Context, *, low: bool = False) -> None:
         """Count the operations of a value; both arms of a selection are computed."""
         match v:
+            case Op(name="select", args=(CompareIndex() as test, BufferRead() as read, VarRef())):
+                self._predicated_read(test, read, c)
             case Op():
                 cost, operands = priced(v, low=low)
                 for unit in UNITS:
@@ -278,6 +281,12 @@ class Body:
                     self._arithmetic(o.value, c, low=o.low)
             case BufferRead():
                 self._access(v.buffer, v.index, v.site, 1, c, store=False)
+            case ShuffleRead():
+                self._indexing.charge(v.lane, c.frame)
+                for test in v.given_tests:
+                    self._arithmetic(test, c)
+                self._charge("integer", float(len(v.given) - 1), c)
+                self._charge("shuffles", max(v.dtype.bits / 32, 1.0), c)
             case CompareIndex():
                 self._indexing.charge(v.a, c.frame)
                 self._indexing.charge(v.b, c.frame)
@@ -285,6 +294,13 @@ class Body:
             case IndexValue():
                 self._indexing.charge(v.index, c.frame)
                 self._charge("integer", 1.0 if v.dtype.is_float else 0.0, c)
+
+    def _predicated_read(self, test: CompareIndex, read: BufferRead, c: Context) -> None:
+        """Count a load that replaces a value in the lanes in which a test holds."""
+        self._arithmetic(test, c)
+        held = np.asarray(self._eval.value(test), bool)
+        inside = c.guarded(c.active & held)
+        self._access(read.buffer, read.index, read.site, 1, inside, store=False)
 
     def _access(
         self, buffer: Buffer, e: ix.Index, site: int, length: int, c: Context, *, store: bool,

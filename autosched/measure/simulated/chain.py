@@ -25,6 +25,7 @@ from autosched.lower.ir import (
     LoopRole,
     Memory,
     Op,
+    ShuffleRead,
     Stmt,
     Store,
     StoreVector,
@@ -231,6 +232,9 @@ class _Walker:
                 return max(start, self.ready.get(v.vector, start))
             case BufferRead():
                 return self._read(v, start)
+            case ShuffleRead():
+                given = (self._read(BufferRead(v.buffer, k, v.site), start) for k in v.given)
+                return _after(max(given), SHUFFLE_CYCLES + ARITHMETIC_LATENCY * (len(v.given) > 1))
             case IndexValue():
                 return _after(self._index(v.index, start), ARITHMETIC_LATENCY)
             case CompareIndex():

@@ -15,6 +15,7 @@ from autosched.lower.ir import (
     KernelIR,
     LoopRole,
     Op,
+    ShuffleRead,
     Stmt,
     Value,
     indices_of,
@@ -108,7 +109,7 @@ def _size(body: Sequence[Stmt]) -> int:
 def _operations(v: Value) -> int:
     if isinstance(v, Op):
         return 1 + sum([_operations(a) for a in v.args])
-    return int(isinstance(v, BufferRead))
+    return int(isinstance(v, BufferRead | ShuffleRead))
 
 
 def _address_size(body: Sequence[Stmt], variables: Collection[str]) -> int:

@@ -23,6 +23,7 @@ from autosched.lower.ir import (
     IndexValue,
     LetVector,
     Op,
+    ShuffleRead,
     Value,
     VarRef,
     VectorElement,
@@ -138,7 +139,7 @@ class Evaluator:
                 return number if v.dtype == int32 else conversion(int32, v.dtype)(number)
             case CompareIndex():
                 return UFUNCS[v.op](self.index(v.a), self.index(v.b))
-            case BufferRead():
+            case BufferRead() | ShuffleRead():
                 return virtual_data(np.asarray(self.index(v.index), np.int64), v.buffer.dtype)
             case VectorElement():
                 s = self._vectors[v.vector]
