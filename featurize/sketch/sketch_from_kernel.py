@@ -45,12 +45,18 @@ def describe_kernel(bound: BoundPipeline, kernel: Kernel) -> tuple[KernelSketch,
     becomes its step if the pipeline has one step of it (`autosched.analysis.rewrites.mainloop_step`).
 
     Raises:
-        ScheduleError: If the kernel has a mainloop (see `autosched.featurize.scaling.step_scaling`).
+        ScheduleError: If the kernel has a mainloop or hybrid tiles (see `autosched.featurize.scaling.step_scaling`).
     """
     if kernel.mainloop_at is not None:
         raise ScheduleError(
             f"{kernel.mainloop_at.host} has a mainloop, which a sketch cannot describe; "
             "describe the kernel of one step (autosched.featurize.scaling.step_scaling.scaling_for)"
+        )
+    hybrid = next((m.func for m in kernel.fused if m.registers is not None), None)
+    if hybrid is not None:
+        raise ScheduleError(
+            f"{hybrid} has a hybrid tile, which a sketch cannot describe; describe the kernel with whole tiles "
+            "(autosched.featurize.scaling.step_scaling.scaling_for)"
         )
     lanes = lanes_outside_rewrite(bound, kernel)
     bound = insert_cache_reads(add_lane_loops(bound, lanes), kernel.cache_reads)

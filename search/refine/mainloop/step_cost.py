@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.featurizer import Featurizer, SketchFeaturizer
+from autosched.featurize.scaling.hybrid_scaling import HybridScaling
 from autosched.featurize.scaling.mainloop_scaling import READ_OF_A_STEP, array_bytes
 from autosched.featurize.scaling.row_scans import Scan
 from autosched.featurize.scaling.step_scaling import Repeated, scaling_for
@@ -79,6 +80,8 @@ def evaluated(featurizer: Featurizer, kernel: Kernel) -> Evaluated:
     evaluation = model.tables.evaluate([model], [np.array([params], np.int64)])
     if steps is None or isinstance(steps, Scan):
         return Evaluated(model, evaluation, target)
+    if isinstance(steps, HybridScaling):
+        return Evaluated(model, steps.repeated(evaluation), target)
     return Evaluated(
         model, steps.repeated(evaluation), target, unmodelled_read_seconds(featurizer.bound, kernel, target)
     )
