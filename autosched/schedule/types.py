@@ -328,6 +328,11 @@ class Kernel:
         return any(m.buffers > 1 for m in self.fused)
 
     @property
+    def has_hybrid_tiles(self) -> bool:
+        """Whether some producer has a hybrid tile."""
+        return any(m.registers is not None for m in self.fused)
+
+    @property
     def prefetched(self) -> frozenset[str]:
         """Names of the double-buffered producers."""
         return frozenset(m.func for m in self.fused if m.buffers > 1)

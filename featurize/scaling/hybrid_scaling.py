@@ -104,7 +104,7 @@ class HybridScaling(FeatureScaling):
         scaled[..., 0, INDEX["steps_per_block"]] -= self.barriers
         return scaled
 
-    def _set_occupancy(self, features: Floats, candidates: np.ndarray, target: Target) -> None:  # type: ignore[type-arg]
+    def _set_occupancy(self, features: Floats, candidates: np.ndarray, target: Target) -> None:
         """Set the features that follow from the shared memory of a block."""
         of_block = np.array([n * self.warps for n in self.shared_bytes])
         warps = -(-self.threads // target.warp_size) * self.warps

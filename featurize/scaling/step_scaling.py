@@ -20,7 +20,7 @@ def scaling_for(bound: BoundPipeline, kernel: Kernel) -> tuple[Repeated, Kernel]
         bound: The pipeline, rewritten by the schedule's rfactors.
         kernel: A legal kernel.
     """
-    if any(m.registers is not None for m in kernel.fused):
+    if kernel.has_hybrid_tiles:
         return hybrid_scaling(bound, kernel)
     if kernel.mainloop_at is None:
         return one_scan(bound, kernel)

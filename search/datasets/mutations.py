@@ -8,11 +8,13 @@ import numpy as np
 
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.errors import AutoschedError
+from autosched.featurize.scaling.hybrid_scaling import without_hybrid_tiles
 from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.kernel.warp_tiles import merge_warp_loops
 from autosched.schedule.legality.validate import kernel_violations, violations
+from autosched.schedule.sampling.random_hybrid_tiles import random_hybrid_tiles
 from autosched.schedule.sampling.random_warp_tiles import random_warp_tiles
 from autosched.schedule.types import Kernel, Level, Schedule
 from autosched.search.beam.state import Params, PartialKernel
@@ -32,6 +34,8 @@ ADDED_STEPS = 0.25
 """Share of mutations of a kernel without steps that give it a mainloop or a sliding window, where steps are mutated."""
 RESIDENT_BLOCKS = 0.05
 """Share of mutations of a kernel's launch bounds, where steps are mutated."""
+HYBRID_TILES = 0.05
+"""Share of mutations that give producers hybrid tiles, or take them, where steps are mutated."""
 WARP_TILES = 0.05
 """Share of mutations that give the warps of a kernel tiles of their own, or take them, where steps are mutated."""
 CYCLIC = 0.05
@@ -49,7 +53,7 @@ class Mutator:
         evaluator: Evaluator of the pipeline and target.
         decider: Option enumerator of searches with the same evaluator; by default a new one.
         steps: Whether kernels with mainloops and sliding windows are mutated, and get them, and whether resident blocks
-            and tiles of warps are mutated (GPU only).
+            tiles of warps and hybrid tiles are mutated (GPU only).
     """
 
     evaluator: KernelEvaluator
@@ -91,11 +95,13 @@ class Mutator:
         """Return a schedule with a mutation of its kernel ``k``, which may be illegal; None if there is none."""
         kernel = schedule.kernels[k]
         drawn = rng.random() if self.steps else 1.0
-        if drawn < RESIDENT_BLOCKS + WARP_TILES:
+        if drawn < RESIDENT_BLOCKS + WARP_TILES + HYBRID_TILES:
             if drawn < RESIDENT_BLOCKS:
                 changed: Kernel | None = replace(kernel, resident_blocks=int(rng.integers(MOST_RESIDENT + 1)))
-            else:
+            elif drawn < RESIDENT_BLOCKS + WARP_TILES:
                 changed = self._with_other_warps(kernel, rng)
+            else:
+                changed = self._with_other_registers(kernel, rng)
             if changed is None:
                 return None
             return replace(schedule, kernels=(*schedule.kernels[:k], changed, *schedule.kernels[k + 1 :]))
@@ -123,8 +129,22 @@ class Mutator:
             return merge_warp_loops(insert_cache_reads(bound, kernel.cache_reads), kernel)
         return random_warp_tiles(bound, kernel, target, rng)
 
+    def _with_other_registers(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
+        """Return a kernel with random hybrid tiles, or without any if it has some; None if there is none."""
+        whole = without_hybrid_tiles(kernel)
+        return (
+            whole if whole != kernel else random_hybrid_tiles(self.evaluator.bound, kernel, self.evaluator.target, rng)
+        )
+
     def _mutated_kernel(self, kernel: Kernel, rng: np.random.Generator) -> Kernel | None:
-        """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow."""
+        """Return a kernel that differs in one respect; fused producers keep their threads as far as regions allow.
+
+        Hybrid tiles stay as they are where they are legal.
+        """
+        whole = without_hybrid_tiles(kernel)
+        if whole != kernel:
+            mutated_whole = self._mutated_kernel(whole, rng)
+            return None if mutated_whole is None else _with_tiles_of(mutated_whole, kernel)
         sketch, params = describe_kernel(self.evaluator.bound, kernel)
         if sketch.lanes:
             return None  # tilings of warp reductions are not enumerated here
@@ -183,3 +203,9 @@ class Mutator:
         for func, where in model.layout.members:
             row[:, where] = np.minimum(row[:, where], extents[func])
         return build_kernel(model, row[0])
+
+
+def _with_tiles_of(kernel: Kernel, other: Kernel) -> Kernel:
+    """Return a kernel with the hybrid tiles that the same producers of another kernel have."""
+    tiles = {m.func: m.registers for m in other.fused}
+    return replace(kernel, fused=tuple(replace(m, registers=tiles.get(m.func)) for m in kernel.fused))

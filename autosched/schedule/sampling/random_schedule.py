@@ -18,6 +18,7 @@ from autosched.schedule.kernel.thread_fusion import is_private_tile
 from autosched.schedule.legality.fused_producers import thread_depth, transitive_sources
 from autosched.schedule.legality.validate import kernel_violations, violations
 from autosched.schedule.planner import plan_kernel
+from autosched.schedule.sampling.random_hybrid_tiles import random_hybrid_tiles
 from autosched.schedule.sampling.random_mainloop import random_mainloop, random_register_blocking
 from autosched.schedule.sampling.random_row_scans import SPLIT_SHARE, scan_loops, tiled_loops
 from autosched.schedule.sampling.random_sliding_window import random_sliding_window
@@ -64,6 +65,8 @@ RESIDENT_PERIOD = 8
 CYCLIC_PERIOD = 6
 WARP_PERIOD = 5
 """Period of the kernels that get linear threads, resident blocks, cyclic points, and tiles of warps."""
+HYBRID_PERIOD = 2
+"""Period of the kernels with tiles of warps whose producers get hybrid tiles."""
 CACHE_READ_SHARE = 0.4
 """Share of the kernels with a cache read, if one is legal."""
 
@@ -89,7 +92,7 @@ def sample_schedule(
         rng: Source of randomness; the same state gives the same schedule.
         stats: Counters to add to.
         varied: Whether to draw tile alignments, cache reads, materialised producers, mainloops, sliding windows and, on
-            GPUs, tiles of warps.
+            GPUs, tiles of warps and hybrid tiles.
         lanes: Candidates for warp reductions.
 
     Raises:
@@ -135,7 +138,7 @@ class _Sampler:
         if self.varied:
             kernels = [self._with_linear_threads(k) for k in self._with_mainloops(kernels)]
             kernels = [self._with_warp_tiles(self._with_cyclic_points(k)) for k in kernels]
-            kernels = [self._with_resident_blocks(k) for k in kernels]
+            kernels = [self._with_resident_blocks(self._with_hybrid_tiles(k)) for k in kernels]
         return Schedule.for_pipeline(self.bound, kernels)
 
     def _with_linear_threads(self, kernel: Kernel) -> Kernel:
@@ -161,6 +164,13 @@ class _Sampler:
         if self.target.kind != "cuda" or drawn % WARP_PERIOD:
             return kernel
         return random_warp_tiles(self.bound, kernel, self.target, np.random.default_rng(drawn)) or kernel
+
+    def _with_hybrid_tiles(self, kernel: Kernel) -> Kernel:
+        """Return one in `HYBRID_PERIOD` kernels with tiles of warps with hybrid tiles, chosen by its text, if legal."""
+        drawn = zlib.crc32(b"hybrid" + canonical_kernel_text(kernel).encode())
+        if not kernel.warp_loops or drawn % HYBRID_PERIOD:
+            return kernel
+        return random_hybrid_tiles(self.bound, kernel, self.target, np.random.default_rng(drawn)) or kernel
 
     def _with_resident_blocks(self, kernel: Kernel) -> Kernel:
         """Return one in `RESIDENT_PERIOD` kernels with 1 to 4 resident blocks, chosen by its text, where legal."""

@@ -232,10 +232,10 @@ def mutator_of(mutators: Sequence[Mutator], schedule: Schedule) -> Mutator:
 def predicted_seconds(evaluator: KernelEvaluator, schedule: Schedule) -> float | None:
     """Return the predicted time of any schedule; None if features do not describe one of its kernels."""
     try:
-        mainloops = [k for k in schedule.kernels if k.mainloop_at is not None]
-        pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels if k not in mainloops]
+        scaled = [k for k in schedule.kernels if k.mainloop_at is not None or k.has_hybrid_tiles]
+        pieces = [describe_kernel(evaluator.bound, k) for k in schedule.kernels if k not in scaled]
         evaluator.evaluate(pieces)
-        seconds = sum(evaluated(evaluator.featurizer, k).seconds(evaluator.model) for k in mainloops)
+        seconds = sum(evaluated(evaluator.featurizer, k).seconds(evaluator.model) for k in scaled)
     except AutoschedError:
         return None
     seconds += sum(evaluator.verdict(*piece).cost for piece in pieces)
