@@ -19,6 +19,7 @@ from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target
 from tests.analysis.test_atomic_updates import TYPED, binned, binned_inputs, in_shared_memory
 from tests.featurize.test_sliding_window_scaling import BUFFERED, planes, walking
+from tests.lower.hybrid_cases import stencils, stencils_kernel
 from tests.lower.test_materialised import FINE, FIRST, SECOND, pyramid, storing_kernels
 from tests.schedule.building import schedule
 from tests.schedule.mainloop_cases import in_steps, product
@@ -137,6 +138,23 @@ def test_lanes_share_terms_of_all_types(op: str, name: str) -> None:
     kernel = ScheduledPipeline(bound, chosen, Target.detect(), {}).compile("cuda")
     got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))
     np.testing.assert_array_equal(got, *interpret(bound.pipeline, inputs).values())
+
+
+@pytest.mark.parametrize("warps", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("lanes", [(32, 1), (8, 4), (10, 3)])
+@pytest.mark.parametrize("dim", ["x", "y"])
+@pytest.mark.parametrize("name", ["float32", "float64", "uint8", "int16"])
+def test_hybrid_tiles(name: str, dim: str, lanes: tuple[int, int], warps: tuple[int, int]) -> None:
+    import cupy
+
+    bound = stencils(dtype=as_dtype(name))
+    rng = np.random.default_rng(0)
+    inputs = {"img": rng.integers(0, 50, bound.inputs["img"].shape).astype(name)}
+    for share in ((1, 1), (2, 1), (9, 9)):
+        chosen = schedule(bound, stencils_kernel(bound, lanes, (2, 2), dim, share, warps))
+        kernel = ScheduledPipeline(bound, chosen, Target.detect(), {}).compile("cuda")
+        got = cupy.asnumpy(kernel({n: cupy.asarray(a) for n, a in inputs.items()}))
+        np.testing.assert_array_equal(got, *interpret(bound.pipeline, inputs).values())
 
 
 @pytest.mark.parametrize("place", ["shared memory", "global memory"])

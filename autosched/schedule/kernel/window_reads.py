@@ -1,4 +1,4 @@
-"""Reads of sliding windows, one by one, and the dimensions of the root that those of windows correspond to."""
+"""Reads of windows and hybrid tiles, one by one, and the dimensions of the root that those of windows correspond to."""
 
 from __future__ import annotations
 
