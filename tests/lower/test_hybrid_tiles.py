@@ -359,11 +359,11 @@ def test_random_schedules_of_apps_agree(name: str) -> None:
     app, bound = get_app(name), short_app(name)
     params: dict[str, Any] = {p.name: p.default for p in bound.pipeline.params}
     found = 0
-    for seed in range(4):
-        drawn = sample_schedule(bound, H200, np.random.default_rng(seed), varied=seed > 0)
+    for seed in range(20):
+        drawn = sample_schedule(bound, H200, np.random.default_rng(seed), varied=seed % 2 > 0)
         made, count = with_hybrid_tiles(bound, drawn, seed)
         found += count
-        if count:
+        if count and found - count < 6:
             assert violations(bound, made, H200) == []
             assert from_json(to_json(bound, made), bound) == made
             assert_computes(bound, made, app.make_inputs(app.small_sizes), params, seed=seed)

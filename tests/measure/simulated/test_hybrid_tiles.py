@@ -49,8 +49,10 @@ def test_counts_equal_the_emulator(lanes: tuple[int, int], dim: str) -> None:
 def test_counts_of_apps_equal_the_emulator(name: str) -> None:
     bound = bound_app(name)
     count = 0
-    for seed in range(4):
-        drawn = sample_schedule(bound, H200, np.random.default_rng(seed), varied=seed > 0)
+    for seed in range(20):
+        if count > 1:
+            break
+        drawn = sample_schedule(bound, H200, np.random.default_rng(seed), varied=seed % 2 > 0)
         made, _ = with_hybrid_tiles(bound, drawn, seed)
         program = lower(bound, made)
         for k, ir in zip(made.kernels, program.kernels, strict=True):
