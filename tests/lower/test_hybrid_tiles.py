@@ -351,7 +351,7 @@ def with_hybrid_tiles(bound: BoundPipeline, drawn: Schedule, seed: int) -> tuple
 
 
 SHORT = ("blur", "unsharp")
-LONG = ("harris", "interpolate", "pyramid_blend", "camera_pipe", "bilateral_grid", "canny", "local_laplacian")
+LONG = ("harris", "interpolate", "pyramid_blend", "camera_pipe", "bilateral_grid", "canny", "stencil_chain")
 
 
 @pytest.mark.parametrize("name", [*SHORT, *(pytest.param(n, marks=fuzz) for n in LONG)])
