@@ -4,10 +4,10 @@
 
 Columns are forms of tiles: ``block`` has the schedules by hand with a tile per block (Halide's manual schedules;
 `autosched.apps.hand_schedules.image_pipelines`), ``search`` the default search's, and the name of a strategy, such as
-``forma``, that strategy's. ``warp`` has the kernels of ``block`` with a tile per warp in shared memory, in the shape of
-the least simulated time (`benchmarks.warp_tile_choice`). ``--schedules DIR`` gives schedules for any column, also for
-``registers`` and ``hybrid``, tiles per warp in registers and divided between both, in ``DIR/PROGRAM.COLUMN.json``.
-``--save DIR`` writes those of all columns in this form.
+``forma``, that strategy's. ``warp``, ``registers`` and ``hybrid`` have the kernels of ``block`` with a tile per warp:
+in shared memory, in registers as far as possible, and in any division between both, in the shape of the least simulated
+time (`benchmarks.warp_tile_choice`). ``--schedules DIR`` gives schedules for any column, in
+``DIR/PROGRAM.COLUMN.json``, and ``--save DIR`` writes those of all columns in this form.
 
 Instructions, loads, transactions, shuffles and barriers are counted from the machine code of NVRTC, of interior and
 last blocks (`benchmarks.grid_counts`). All but transactions are events of warps times 32, over the values of the
@@ -24,6 +24,7 @@ import argparse
 import math
 import time
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 from rich import box
@@ -44,9 +45,11 @@ from autosched.search.tune.request import Request
 from autosched.target import Target, get_target
 from benchmarks.polymage_paper import PAPER
 from benchmarks.tile_measurement import TileMeasurement, measure
-from benchmarks.warp_tile_choice import choose_warp_tiles, tile_text
+from benchmarks.warp_tile_choice import REGISTERS, SHARED, SHARES, choose_warp_tiles, tile_text
 
 BLOCK, SEARCH, WARP, HYBRID = "block", "search", "warp", "hybrid"
+STORAGE: Mapping[str, Sequence[Fraction]] = {WARP: (SHARED,), "registers": (REGISTERS,), HYBRID: SHARES}
+"""Columns of tiles per warp, with the shares of tiles that are in registers."""
 Measurements = Mapping[str, Mapping[str, TileMeasurement]]
 """Figures by program and column."""
 
@@ -64,9 +67,9 @@ def schedule_of(
         return load_schedule(given, bound), None
     if column == BLOCK:
         return block_tiles(program, bound), None
-    if column == WARP:
+    if column in STORAGE:
         started = time.perf_counter()
-        kernels = choose_warp_tiles(bound, IMAGE_KERNELS[program](bound), target)
+        kernels = choose_warp_tiles(bound, IMAGE_KERNELS[program](bound), target, STORAGE[column])
         for kernel in kernels:
             if kernel.shared:
                 console.print(f"{program} {column}: {tile_text(kernel)}")
@@ -170,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", default=list(PAPER), metavar="PROGRAM", help=", ".join(PAPER))
-    parser.add_argument("--columns", default=",".join((BLOCK, WARP, SEARCH)), help="forms of tiles")
+    parser.add_argument("--columns", default=",".join((BLOCK, *STORAGE, SEARCH)), help="forms of tiles")
     parser.add_argument("--schedules", type=Path, help="folder of given schedules, PROGRAM.COLUMN.json")
     parser.add_argument("--save", type=Path, help="folder to write the schedules to")
     parser.add_argument("--counters", type=Path, help="folder of counters by ncu, PROGRAM.COLUMN.csv")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 import pytest
+from benchmarks.warp_tile_choice import with_registers
 from checks.suite import Tally, compile_all, run
 
 from autosched.analysis.bind import bind
@@ -43,12 +45,16 @@ def test_schedules_are_legal_at_the_papers_sizes(name: str, sizes: Mapping[str, 
     assert violations(bound, block_tiles(name, bound), H200) == []
 
 
+def short_bound(name: str) -> BoundPipeline:
+    return bound_app(name, get_app(name).small_sizes, FEW_LEVELS.get(name, {}))
+
+
 def check_witnesses(name: str, change: Callable[[FusedKernel], FusedKernel]) -> Program:
     """Run an app's kernels at its small size through all witnesses, and compile them; return the program."""
     app = get_app(name)
     pipeline, params = app.configure(FEW_LEVELS.get(name, {}))
     inputs = app.make_inputs(app.small_sizes, 0)
-    bound = bind(pipeline, {n: a.shape for n, a in inputs.items()}, params)
+    bound = short_bound(name)
     schedule = fused_schedule(bound, list(map(change, IMAGE_KERNELS[name](bound))))
     assert violations(bound, schedule, H200) == []
     program = lower(bound, schedule)
@@ -80,6 +86,27 @@ def test_tiles_of_warps_agree_at_small_sizes(name: str) -> None:
     texts = [print_cuda(k).body for k in program.kernels]
     assert not any("BARRIER();" in text.replace("WARP_BARRIER", "") for text in texts)
     assert any("WARP_BARRIER(0xffffffffu);" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", [n for n in IMAGE_KERNELS if n != "bilateral_grid"])
+def test_hybrid_tiles_agree_at_small_sizes(name: str) -> None:
+    """Half of the steps along y are in registers, of each producer that can be; lanes read them by shuffles."""
+    bound = short_bound(name)
+    kernels = IMAGE_KERNELS[name](bound)
+
+    def change(kernel: FusedKernel) -> FusedKernel:
+        if not kernel.shared:
+            return kernel
+        n = [k.tile.func for k in kernels].index(kernel.tile.func)
+
+        def legal(changed: FusedKernel) -> bool:
+            return not violations(bound, fused_schedule(bound, [*kernels[:n], changed, *kernels[n + 1 :]]), H200)
+
+        whole = kernel.with_warp_tiles({"x": 16, "y": 2}, {"y": 4, "x": 2}, {"y": 1})
+        return with_registers(whole, "y", Fraction(1, 2), legal)
+
+    program = check_witnesses(name, change)
+    assert any("SHUFFLE_LANE(" in print_cuda(k).body for k in program.kernels)
 
 
 def test_tiles_are_those_of_halide() -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from fractions import Fraction
+from math import prod
+from typing import NamedTuple, Self
 
 from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline, BoundStage
 from autosched.schedule.planner import plan_kernel
@@ -16,6 +18,7 @@ from autosched.schedule.types import (
     TILE_KINDS,
     ComputeAt,
     FusedProducer,
+    HybridTile,
     Inlined,
     Kernel,
     Level,
@@ -51,6 +54,16 @@ class RootTile:
     warps: Mapping[str, int] = field(default_factory=dict)
 
 
+class RegisterShare(NamedTuple):
+    """The part of a tile in registers: the last steps of all lanes along a dimension, and their share of all steps.
+
+    At least one step is in registers.
+    """
+
+    dim: str
+    share: Fraction
+
+
 @dataclass(frozen=True)
 class SharedTile:
     """A producer that each block, or each warp with a tile, computes in shared memory over the region required.
@@ -59,10 +72,12 @@ class SharedTile:
         func: The Func.
         points: Points of a thread along each dimension, outermost loop first. The threads along x and y follow from the
             region; all points of every other dimension are in one thread. Tiles of warps ignore them.
+        registers: The part of a warp's tile that is in registers; None for all in shared memory.
     """
 
     func: str
     points: Mapping[str, int] = field(default_factory=dict)
+    registers: RegisterShare | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +146,7 @@ def _kernel(bound: BoundPipeline, fused: FusedKernel, stored: set[str]) -> Kerne
     kernel = Kernel((Root(root),), tuple(sorted(producers, key=lambda p: order.index(p.func))), inlined)
     extents = {f: dict(zip(a.dims, a.extents, strict=True)) for f, a in plan_kernel(bound, kernel).allocations.items()}
     points = {t.func: t.points for t in fused.shared}
+    registers = {t.func: t.registers for t in fused.shared}
 
     def loops(stage: BoundStage) -> tuple[Loop, ...]:
         if stage.func not in points:
@@ -141,7 +157,7 @@ def _kernel(bound: BoundPipeline, fused: FusedKernel, stored: set[str]) -> Kerne
 
     def sized(p: FusedProducer) -> FusedProducer:
         tilings = tuple(replace(t, loops=loops(bound.stage(*t.stage))) for t in p.tilings)
-        return replace(p, tilings=tilings)
+        return replace(p, tilings=tilings, registers=_hybrid_tile(tilings[0], registers.get(p.func)))
 
     return replace(kernel, fused=tuple(map(sized, kernel.fused)))
 
@@ -189,6 +205,17 @@ def _shared_loops(stage: BoundStage, extents: Mapping[str, int], points: Mapping
     own = {d: extents[d] for d in pure if d not in along} | {d: n for d, n in points.items() if d in pure}
     serial = [Loop(d, LoopKind.SERIAL, min(own[d], extents[d])) for d in own]
     return (*threads, *_terms(stage), *(p for p in serial if p.extent > 1))
+
+
+def _hybrid_tile(tiling: StageTiling, part: RegisterShare | None) -> HybridTile | None:
+    """Return the steps of a tiling that are in registers: iterations of the loops outside the thread loop."""
+    if part is None:
+        return None
+    kinds = [p.kind for p in tiling.loops if p.dim == part.dim]
+    loops = [p for p in tiling.loops if p.dim == part.dim]
+    outside = kinds.index(LoopKind.THREAD) if LoopKind.THREAD in kinds else len(loops)
+    steps = prod(p.extent for p in loops[:outside])
+    return HybridTile(part.dim, max(round(part.share * steps), 1))
 
 
 def _lane_loops(stage: BoundStage, extents: Mapping[str, int], threads: Mapping[str, int]) -> tuple[Loop, ...]:
