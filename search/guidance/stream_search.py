@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cache_name, cached_source, insert_cache_reads
+from autosched.featurize.sketch.sketch import innermost_dim
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.types import Kernel, Schedule, StageId
 from autosched.search.cost.protocol import CostModel
@@ -17,7 +18,7 @@ from autosched.search.guidance.level_restrictions import EVERY_LEVEL, level_rest
 from autosched.search.refine.improver import replace_kernels
 from autosched.search.refine.sliding_window.register_search import RegisterWindowKernel, RegisterWindowSearch
 from autosched.search.refine.sliding_window.sliding_search import SlidingWindowKernel, SlidingWindowSearch
-from autosched.search.refine.sliding_window.sliding_sites import SlidingWindowSite, sliding_window_sites
+from autosched.search.refine.sliding_window.sliding_sites import LEAST_ROWS, SlidingWindowSite, sliding_window_sites
 from autosched.search.refine.sliding_window.window_choices import WindowChoices
 from autosched.search.settings import SearchSettings
 from autosched.target import Target
@@ -98,11 +99,21 @@ class StreamSearch:
                     best = before - found[1].seconds, *found
             if best is not None:
                 return best[1], best[2]
-        dim = self.settings.guide.of(func).stream
-        self.reasons[func] = (
-            f"no tiling with a window along {dim} is legal" if sites else f"no source or producer moves along {dim}"
-        )
+        self.reasons[func] = self._reason(func, has_sites=bool(sites))
         return None
+
+    def _reason(self, func: str, *, has_sites: bool) -> str:
+        """Return why the kernel of a Func cannot stream."""
+        dim, root = self.settings.guide.of(func).stream, self.bound.funcs[func]
+        assert dim is not None
+        if not has_sites:
+            return f"no source or producer moves along {dim}"
+        if dim == innermost_dim(root):
+            return f"{dim} is the dimension of threadIdx.x"
+        points = root.extents[root.dims.index(dim)]
+        if points < LEAST_ROWS:
+            return f"{dim} has {points} points, less than {LEAST_ROWS}"
+        return f"no tiling with a window along {dim} is legal"
 
     def _with_occupancy(self, site: SlidingWindowSite, most: float) -> tuple[SlidingWindowSite, StreamingKernel] | None:
         """Return the fastest kernel of a site; the least used copies are given up until the occupancy is met.

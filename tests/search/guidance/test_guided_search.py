@@ -44,13 +44,13 @@ N = 128
 x, y = Var("x"), Var("y")
 
 
-def blur() -> Pipeline:
+def blur(rows_of_output: int = N) -> Pipeline:
     """Return a blur of rows, then of columns."""
     source = Input("image", float32, 2).clamped()
     rows, out = Func("rows"), Func("out")
     rows[y, x] = source[y, x - 1] + source[y, x] + source[y, x + 1]
     out[y, x] = rows[y - 1, x] + rows[y, x] + rows[y + 1, x]
-    return Pipeline(out.over(y=(0, N), x=(0, N)), name="blur3")
+    return Pipeline(out.over(y=(0, rows_of_output), x=(0, N)), name="blur3")
 
 
 def guided(guide: Guide, target: str = "h200", **options: Any) -> ScheduledPipeline:
@@ -256,6 +256,7 @@ FAST = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0)
         ),
         (Guide(KernelGuide(unroll={"x": 8, "y": 4})), "every unrolls 32 points of a thread; at most 16"),
         (Guide(kernels={"out": KernelGuide("x")}), "the dimension of threadIdx.x; stream along another"),
+        (Guide(KernelGuide("x")), "kernel of out cannot stream: x is the dimension of threadIdx.x"),
         (Guide(memory={"out": "shared"}), "'out' is 'shared', but outputs are in global memory"),
         (Guide(memory={"image": "registers"}), "a copy is in shared memory or not made"),
         (
@@ -275,6 +276,12 @@ FAST = SearchSettings(beam_size=1, passes=1, freeze=False, refine=0)
 def test_refused_with_the_reason(guide: Guide, message: str) -> None:
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         guided(guide)
+
+
+@pytest.mark.parametrize("guide", [Guide(KernelGuide("y")), Guide(KernelGuide("y"), memory={"rows": "registers"})])
+def test_too_few_points_to_stream(guide: Guide) -> None:
+    with pytest.raises(InputError, match="kernel of out cannot stream: y has 24 points, less than 32"):
+        schedule(blur(24), {"image": (24, N)}, "h200", guide=guide, effort="fast", reuse=False)
 
 
 @pytest.mark.parametrize(
