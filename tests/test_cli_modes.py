@@ -13,8 +13,10 @@ from click.testing import CliRunner, Result
 import autosched
 from autosched.cli import main
 from autosched.commands import problem
+from autosched.commands.fission import WrittenCandidates, print_candidates
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.tune.fission_candidates import FissionCandidates
 
 SIZES = ("--size", "H=64", "--size", "W=96")
 
@@ -171,6 +173,11 @@ def test_fission_candidates_are_files_that_run(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run(*arguments[:-1], tmp_path / "file", code=2)
     assert "cannot make directory" in refused.output and "choose another path" in refused.output
+
+
+def test_fissions_that_are_all_refused_have_no_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    print_candidates(WrittenCandidates(FissionCandidates((), ("maxfuse",)), tmp_path))
+    assert capsys.readouterr().out == "maxfuse has no legal schedule: its kernels would have too much code\n"
 
 
 @pytest.mark.fuzz

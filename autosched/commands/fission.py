@@ -78,7 +78,8 @@ def print_candidates(written: WrittenCandidates) -> None:
         (c.name, len(c.schedule.kernels), format_time(c.seconds), _spilled(c), written.path(c))
         for c in sorted(written.candidates.found, key=lambda c: (sum(c.spill_bytes), c.seconds))
     ]
-    print_table(("fission", "kernels", "predicted", "spilled bytes", "file"), rows)
+    if rows:
+        print_table(("fission", "kernels", "predicted", "spilled bytes", "file"), rows)
     for name in written.candidates.refused:
         click.echo(f"{name} has no legal schedule: its kernels would have too much code")
 
