@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,9 +12,14 @@ import numpy as np
 import pytest
 from drawings import demo as demo_module
 
+from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.schedule.io.serialise import VERSION
+from autosched.search.strategies.compute_root import schedule_roots
+from autosched.search.tune.provenance import Provenance
+from autosched.search.tune.schedule_cache import keep_tuned
+from autosched.target import get_target
 
 FILES = {"input.png", "harris.png", "unsharp.png", "report.md"} | {
     f"{app}.{kind}" for app in ("harris", "unsharp") for kind in ("cu", "txt", "json", "html")
@@ -45,6 +51,20 @@ def test_demo(
     assert json.loads((out / "harris.json").read_text())["version"] == VERSION
     assert "KERNEL(unsharp_output, " in (out / "unsharp.cu").read_text()
     assert "| harris_output |" in (out / "report.md").read_text()
+
+
+def test_demo_searches_where_a_tuned_schedule_is_cached(
+    demo: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tuned schedule has no predicted time to print."""
+    monkeypatch.setenv("AUTOSCHED_CACHE_DIR", str(tmp_path / "cache"))
+    app, target = get_app("unsharp"), get_target(demo.TARGET)
+    image = app.make_inputs({"H": 160, "W": 200})["input"]
+    bound = bind(app.build(), {"input": image.shape})
+    tuned = Provenance(how="tuned", measured_s=1e-6, source="simulated:H200")
+    keep_tuned(bound, target, schedule_roots(bound, target), tuned)
+    demo.demonstrate("unsharp", image, tmp_path)
+    assert re.search(r"predicted \d+ us by the analytical model for H200", capsys.readouterr().out)
 
 
 def test_demo_fails_on_a_difference(

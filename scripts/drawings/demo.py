@@ -78,7 +78,7 @@ def demonstrate(name: str, image: Array, out: Path) -> Result:
     """Schedule, compile for both backends, run, compare and write files."""
     pipeline = get_app(name).build()
     started = time.perf_counter()
-    scheduled = schedule(pipeline, inputs={"input": image}, target=TARGET, samples=SAMPLES)
+    scheduled = schedule(pipeline, inputs={"input": image}, target=TARGET, samples=SAMPLES, reuse=False)
     schedule_s = time.perf_counter() - started
     write(out / f"{name}.txt", scheduled.text())
     write(out / f"{name}.cu", scheduled.source("cuda"))
