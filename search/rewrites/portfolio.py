@@ -22,6 +22,8 @@ from autosched.search.beam.to_schedule import legal_schedules
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.evaluator import KernelEvaluator, Verdicts
+from autosched.search.fusion.fused_states import fused_states
+from autosched.search.fusion.settings import FusionSettings
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule, SearchResult, no_state_note
 from autosched.search.settings import SearchSettings
@@ -53,6 +55,7 @@ class RewriteSearch:
         settings: Search settings.
         seed: Seed of random choices.
         shared_cache: Verdicts shared with the searches of the other rewrites, if there are any.
+        fusion: Settings of fusion by dynamic programming in place of the passes of beam search; None for the passes.
 
     Attributes:
         greedy: Beam search with one state and one pass.
@@ -66,6 +69,7 @@ class RewriteSearch:
     settings: SearchSettings
     seed: int
     shared_cache: CrossRewriteCache[Verdicts] | None = None
+    fusion: FusionSettings | None = None
     greedy: BeamSearch = field(init=False)
     search: BeamSearch = field(init=False)
     states: list[State] = field(init=False, default_factory=list)
@@ -88,14 +92,17 @@ class RewriteSearch:
         return self._cost_with(self.greedy.run())
 
     def cost_of_passes(self, deadline: float | None, best: float = math.inf) -> float:
-        """Run the passes of the beam search; return the predicted time of the best state so far.
+        """Run the passes of the beam search, or fusion; return the predicted time of the best state so far.
 
         Args:
             deadline: Time by `time.perf_counter` at which the passes must end, or None.
             best: Least predicted time of the other rewrites.
         """
         self.search.deadline, self.search.cost_limit = deadline, FIRST_PASS_WITHIN * best
-        return self._cost_with(self.search.run_passes())
+        if self.fusion is None:
+            return self._cost_with(self.search.run_passes())
+        evaluator, enumerator = self.search.evaluator, self.search.expander.enumerator
+        return self._cost_with(fused_states(evaluator, enumerator, self.fusion, self.search.late))
 
     def _cost_with(self, states: list[State]) -> float:
         """Add states and return the cost of the cheapest one so far, infinite if there is none.

@@ -13,6 +13,7 @@ from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.evaluator import Verdicts
+from autosched.search.fusion.settings import FusionSettings
 from autosched.search.gc_pause import reduced_gc
 from autosched.search.guidance.guided_settings import guided_rewrites
 from autosched.search.results import SearchResult, baseline_alone
@@ -76,24 +77,68 @@ class Beam:
         Rewrites of the pipeline are searched as well (see `autosched.search.rewrites.portfolio`). The result is that of
         the rewrite whose best schedule is predicted to be fastest.
         """
-        started = time.perf_counter()
-        model = cost or analytical_model(target)
-        if is_too_long(bound):
-            return baseline_alone(bound, target, TOO_LONG)
-        settings = affordable(self.settings, bound)
-        rewrites = guided_rewrites(fusion_rewrites(bound, target, settings), settings.guide)
-        shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(rewrites) > 1 else None
-        searches = [RewriteSearch(r, target, model, settings, seed, shared_cache) for r in rewrites]
-        results = list(search_portfolio(searches, seconds, count))
-        best = min(results, key=lambda result: (math.isnan(result.ranked[0].seconds), result.ranked[0].seconds))
-        elapsed = time.perf_counter() - started
-        late = seconds is not None and elapsed > seconds
-        return replace(best, seconds=elapsed, cut_short=late or any(s.cut_short for s in searches))
+        return _search_rewrites(bound, target, self.settings, None, cost, seconds, seed, count)
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicProgramming:
+    """Fusion by dynamic programming over groups of Funcs (in the manner of Jangda and Bondhugula 2018).
+
+    Attributes:
+        fusion: Bounds of the dynamic program.
+        settings: Rewrites, options to try, pruning rules and refinement, as for `Beam`.
+    """
+
+    fusion: FusionSettings = field(default_factory=FusionSettings)
+    settings: SearchSettings = field(default_factory=SearchSettings)
+
+    @reduced_gc()
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> SearchResult:  # fmt: skip
+        """Return the schedules of the cheapest partitions, refined; see `Strategy.search`.
+
+        Rewrites of the pipeline are searched as well, as by `Beam`.
+        """
+        return _search_rewrites(bound, target, self.settings, self.fusion, cost, seconds, seed, count)
+
+
+def _search_rewrites(
+    bound: BoundPipeline, target: Target, settings: SearchSettings, fusion: FusionSettings | None,
+    cost: CostModel | None, seconds: float | None, seed: int, count: int,
+) -> SearchResult:  # fmt: skip
+    """Return the result of the rewrite whose best schedule is predicted to be fastest; see `Strategy.search`.
+
+    Args:
+        bound: The pipeline with its shapes.
+        target: Device limits.
+        settings: Settings of the search of each rewrite.
+        fusion: Bounds of the dynamic program over groups; None for a beam search.
+        cost: Cost model; the analytical model if None.
+        seconds: Time budget, or None.
+        seed: Seed of random choices.
+        count: Most schedules to return.
+    """
+    started = time.perf_counter()
+    model = cost or analytical_model(target)
+    if is_too_long(bound):
+        return baseline_alone(bound, target, TOO_LONG)
+    settings = affordable(settings, bound)
+    rewrites = guided_rewrites(fusion_rewrites(bound, target, settings), settings.guide)
+    shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(rewrites) > 1 else None
+    searches = [RewriteSearch(r, target, model, settings, seed, shared_cache, fusion) for r in rewrites]
+    results = list(search_portfolio(searches, seconds, count))
+    best = min(results, key=lambda result: (math.isnan(result.ranked[0].seconds), result.ranked[0].seconds))
+    elapsed = time.perf_counter() - started
+    late = seconds is not None and elapsed > seconds
+    return replace(best, seconds=elapsed, cut_short=late or any(s.cut_short for s in searches))
 
 
 STRATEGIES: Mapping[str, Strategy] = {
     "roots": Roots(),
     "beam": Beam(),
+    "dp": DynamicProgramming(),
     "forma": Forma(),
     "forma-none": Forma(fuse=False),
     "sioutas": Sioutas("nested"),

@@ -1,0 +1,215 @@
+"""Kernels of groups: compute locations of the members and tile sizes, as the beam search enumerates them.
+
+A group is searched member by member, consumers first, from the kernels of the group without its last member. Members
+have the options of `OptionEnumerator` within the kernel: inlined, at BLOCK with all threads, at THREAD with all loops.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from autosched.featurize.sketch.kernel_from_sketch import build_kernel
+from autosched.featurize.sketch.sketch import KernelSketch
+from autosched.schedule.legality.validate import kernel_violations
+from autosched.schedule.types import Level
+from autosched.search.beam.state import PartialKernel, State
+from autosched.search.cost.protocol import rounded_cost
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
+from autosched.search.space.atomic_updates import reads_atomic_update
+from autosched.search.space.decisions import Decision, Option
+from autosched.search.space.option_enumeration import OptionEnumerator
+
+Kernels = tuple[PartialKernel, ...]
+"""The kernels of a group, one for each loop nest of its root."""
+
+GROUPS_A_BATCH = 64
+"""Groups whose kernels are enumerated and costed together; the time budget may end between two batches."""
+EVERY = 0
+"""Width that keeps all kernels of a group."""
+
+
+class _GroupKey(NamedTuple):
+    """What the kernels of a group depend on: its Funcs, and the Funcs that are inlined everywhere and thus into it."""
+
+    group: FusedGroup
+    inlined: frozenset[str]
+
+
+@dataclass
+class GroupSearch:
+    """Finds the kernels of groups; results are cached by group.
+
+    Args:
+        evaluator: Costs kernels.
+        enumerator: Enumerates compute locations and tile sizes.
+        width: Kernels to keep of each group, the cheapest ones, for the groups with one member more; `EVERY` for all
+            kernels, pruned ones included, since another member may end the reason for pruning.
+        late: Returns whether the time budget has ended.
+    """
+
+    evaluator: KernelEvaluator
+    enumerator: OptionEnumerator
+    width: int
+    late: Callable[[], bool] = lambda: False
+    _kernels: dict[_GroupKey, list[Kernels]] = field(init=False, default_factory=dict)
+    _illegal: dict[_GroupKey, set[Kernels]] = field(init=False, default_factory=dict)
+    _levels: dict[str, Level] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # No source of a kernel is undecided: what a group does not compute is in memory.
+        self._levels = dict.fromkeys(self.evaluator.bound.funcs, Level.ROOT)
+
+    def search(self, graph: GroupGraph, groups: Sequence[FusedGroup]) -> None:
+        """Find the kernels of several groups of one size, in shared batches.
+
+        Args:
+            graph: The graph of the groups.
+            groups: Roots alone, or groups of which those without the last member have been searched.
+        """
+        keys = {key: None for group in groups if (key := _key(graph, group)) not in self._kernels}
+        roots = [key for key in keys if not key.group.members]
+        kernels = [[self._untiled(graph, key.group.root)] for key in roots]
+        for number in range(max((len(k[0]) for k in kernels), default=0)):
+            kernels = self._cheapest([[t for k in of_root for t in self._tiled(k, number)] for of_root in kernels])
+        self._kernels |= zip(roots, kernels, strict=True)
+        fused = [key for key in keys if key.group.members]
+        for k in range(0, len(fused), GROUPS_A_BATCH):
+            if self.late():
+                break
+            some = fused[k : k + GROUPS_A_BATCH]
+            self._kernels |= zip(some, self._cheapest(self._with_last_members(graph, some)), strict=True)
+
+    def best(self, graph: GroupGraph, group: FusedGroup) -> tuple[float, Kernels] | None:
+        """Return the predicted seconds of the cheapest kernels of a group, and the kernels; None if there are none."""
+        key = _key(graph, group)
+        illegal = self._illegal.get(key, ())
+        for kernels in self._kernels.get(key, ()):
+            if kernels not in illegal and (self.width != EVERY or self._may_keep(kernels)):
+                return self._cost(kernels), kernels
+        return None
+
+    def exclude_illegal(self, graph: GroupGraph, group: FusedGroup) -> bool:
+        """Exclude the cheapest kernels of a group if they break a rule of legality; return whether they do."""
+        best = self.best(graph, group)
+        if best is None or all(self._is_legal(p) for p in best[1]):
+            return False
+        self._illegal.setdefault(_key(graph, group), set()).add(best[1])
+        return True
+
+    def _untiled(self, graph: GroupGraph, root: str) -> Kernels:
+        """Return the kernels of a root alone, without tile sizes."""
+        locations = self.enumerator.compute_locations
+        sketches = locations.root_sketches(self.evaluator.bound.funcs[root])
+        return tuple(PartialKernel(self._with_inlined(graph, s), (), tiled=False) for s in sketches)
+
+    def _with_inlined(self, graph: GroupGraph, sketch: KernelSketch) -> KernelSketch:
+        """Return a kernel with the Funcs that it reads and that are inlined everywhere."""
+        locations = self.enumerator.compute_locations
+        while names := (locations.reads(sketch) & graph.inlined) - sketch.inlined:
+            checked = self.evaluator.dynamic_reads.get(sketch)
+            sketch = locations.inlined(sketch, min(names))
+            if checked is not None:
+                self.evaluator.dynamic_reads[sketch] = checked
+        return sketch
+
+    def _tiled(self, kernels: Kernels, number: int) -> Iterator[Kernels]:
+        """Yield the kernels of a root with each tiling of one of them; none if there are fewer kernels."""
+        if number >= len(kernels):
+            yield kernels
+            return
+        sketch = kernels[number].sketch
+        tilings = self.enumerator.tilings(sketch)
+        self.evaluator.counts.considered["tile"] += len(tilings)
+        for params in tilings:
+            yield (*kernels[:number], PartialKernel(sketch, params, tiled=True), *kernels[number + 1 :])
+
+    def _with_last_members(self, graph: GroupGraph, keys: Sequence[_GroupKey]) -> list[list[Kernels]]:
+        """Return all kernels of groups that result from the kernels of the groups without their last members."""
+        states: dict[str, list[State]] = {}
+        before = []
+        for key in keys:
+            group = key.group
+            shorter = _key(graph, group._replace(members=group.members[:-1]))
+            before.append([self._state(kernels) for kernels in self._kernels.get(shorter, ())])
+            states.setdefault(group.members[-1], []).extend(before[-1])
+        for name, of_name in states.items():
+            self.enumerator.prefetch(of_name, Decision(name))
+        return [
+            [
+                kernels
+                for state in starts
+                for option in self._options(state, key.group.members[-1])
+                for kernels in [self._after(graph, state, option)]
+            ]
+            for key, starts in zip(keys, before, strict=True)
+        ]
+
+    def _options(self, state: State, name: str) -> Iterator[Option]:
+        """Yield the options of a member within the kernels of its group."""
+        if reads_atomic_update(self.evaluator.bound, self.evaluator.bound.funcs[name]):
+            return
+        for kind in self.evaluator.settings.locations:
+            options = self.enumerator.options(state, Decision(name), only=kind)
+            self.evaluator.counts.considered[kind] += len(options)
+            yield from options
+
+    def _after(self, graph: GroupGraph, state: State, option: Option) -> Kernels:
+        """Return the kernels of a group after an option of its last member, in the order of the root's loop nests."""
+        replaced = self.enumerator.replaced_kernels(state, Decision(option.func))
+        added = [
+            p
+            if (sketch := self._with_inlined(graph, p.sketch)) is p.sketch
+            else PartialKernel(sketch, p.params, p.tiled)
+            for p in option.added
+        ]
+        kept = [p for k, p in enumerate(state.pieces) if k not in replaced]
+        return tuple(sorted((*kept, *added), key=lambda p: p.sketch.stages[0].number))
+
+    def _state(self, kernels: Kernels) -> State:
+        return State(kernels, (math.nan,) * len(kernels), self._levels, math.nan, 0)
+
+    def _cheapest(self, offered: Sequence[list[Kernels]]) -> list[list[Kernels]]:
+        """Return the kernels to keep of each group, the cheapest first."""
+        self.evaluator.evaluate(
+            ((p.sketch, p.params) for of_group in offered for kernels in of_group for p in kernels if p.tiled),
+            prune=self.width != EVERY,
+        )
+        return [self._kept(of_group) for of_group in offered]
+
+    def _kept(self, offered: list[Kernels]) -> list[Kernels]:
+        """Return the kernels of one group to keep; of a root that every rule prunes, those of finite cost."""
+        if self.width == EVERY:
+            return sorted(offered, key=lambda k: rounded_cost(self._cost(k)))
+        legal = [k for k in offered if not self._is_pruned(k)]
+        if not legal and all(not p.sketch.locations for k in offered for p in k):
+            legal = [k for k in offered if math.isfinite(self._cost(k))]
+        ordered = sorted(legal, key=lambda k: rounded_cost(self._cost(k)))
+        return list(islice(filter(self._passes_exact_checks, ordered), self.width))
+
+    def _cost(self, kernels: Kernels) -> float:
+        """Return the predicted seconds of kernels; those that have no tile sizes yet cost nothing."""
+        return sum(self.evaluator.verdict(p.sketch, p.params).cost for p in kernels if p.tiled)
+
+    def _is_pruned(self, kernels: Kernels) -> bool:
+        return any(self.evaluator.verdicts(p.sketch)[p.params].reason for p in kernels if p.tiled)
+
+    def _may_keep(self, kernels: Kernels) -> bool:
+        return all(self.evaluator.may_keep(p.sketch, p.params) for p in kernels)
+
+    def _passes_exact_checks(self, kernels: Kernels) -> bool:
+        return all(self.evaluator.passes_exact_checks(p.sketch, p.params) for p in kernels if p.sketch.locations)
+
+    def _is_legal(self, piece: PartialKernel) -> bool:
+        kernel = build_kernel(self.evaluator.kernel_model(piece.sketch), np.array(piece.params, np.int64))
+        return not kernel_violations(self.evaluator.bound, kernel, self.evaluator.target)
+
+
+def _key(graph: GroupGraph, group: FusedGroup) -> _GroupKey:
+    return _GroupKey(group, graph.inlined_into(group))

@@ -1,0 +1,111 @@
+"""The cheapest partitions of a pipeline's Funcs into groups, by dynamic programming.
+
+The price of a partition is the sum of the prices of its groups, as each kernel is costed alone. Below a root, the
+cheapest partition is the cheapest group of that root, with the cheapest partitions of the roots just below the group
+(`autosched.search.fusion.group_graph`). So each root is solved once, producers before consumers.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
+from autosched.search.fusion.group_search import GroupSearch
+
+
+class GroupPartition(NamedTuple):
+    """A partition of the Funcs below some roots, these included.
+
+    Attributes:
+        cost: Predicted seconds.
+        groups: The groups.
+    """
+
+    cost: float
+    groups: tuple[FusedGroup, ...] = ()
+
+
+@dataclass
+class PartitionSearch:
+    """Finds the cheapest partitions of one pipeline.
+
+    Args:
+        groups: Finds the kernels of groups.
+        most_funcs: Most Funcs of a group, apart from those that are inlined everywhere.
+        slack: Ratio of predicted times, of a group over its cheapest partition, from which on no member is added to it.
+        count: Most partitions to return.
+    """
+
+    groups: GroupSearch
+    most_funcs: int
+    slack: float
+    count: int
+
+    def partitions(self, graph: GroupGraph) -> list[GroupPartition]:
+        """Return the cheapest partitions whose kernels are legal, the cheapest first; none if there is no partition.
+
+        Args:
+            graph: The Funcs with their consumers; all Funcs that it inlines everywhere are inlined.
+        """
+        by_root = self._groups_by_root(graph)
+        while True:
+            partitions = self._cheapest(graph, by_root)
+            used = {group for partition in partitions for group in partition.groups}
+            # A list: every illegal kernel is excluded before the partitions are found again.
+            if not any([self.groups.exclude_illegal(graph, group) for group in used]):
+                return partitions
+
+    def _groups_by_root(self, graph: GroupGraph) -> dict[str, list[FusedGroup]]:
+        """Return the groups of each root that have kernels, in order of size."""
+        by_root: dict[str, list[FusedGroup]] = {root: [] for root in graph.consumers}
+        base: dict[FusedGroup, float] = {}
+        level = [FusedGroup(root) for root in graph.consumers]
+        while level and not self.groups.late():
+            self.groups.search(graph, level)
+            following = []
+            for group in level:
+                best = self.groups.best(graph, group)
+                apart = self._apart(group, base)
+                if best is None and self.groups.width:
+                    continue
+                price = math.inf if best is None else best[0]
+                if best is not None:
+                    by_root[group.root].append(group)
+                base[group] = min(price, apart)
+                if price > self.slack * base[group] or len(group.funcs) >= self.most_funcs:
+                    continue
+                following += [FusedGroup(group.root, (*group.members, name)) for name in graph.extensions(group)]
+            level = following
+        return by_root
+
+    def _apart(self, group: FusedGroup, base: dict[FusedGroup, float]) -> float:
+        """Return the price of a group's cheapest partition so far with the last member in a kernel of its own."""
+        if not group.members:
+            return math.inf
+        shorter = group._replace(members=group.members[:-1])
+        return base[shorter] + base.get(FusedGroup(group.members[-1]), math.inf)
+
+    def _cheapest(self, graph: GroupGraph, by_root: dict[str, list[FusedGroup]]) -> list[GroupPartition]:
+        """Return the cheapest partitions; their kernels need not be legal."""
+        below: dict[str, list[GroupPartition]] = {}
+        for root in reversed(list(graph.consumers)):  # producers first
+            found: list[GroupPartition] = []
+            for group in by_root[root]:
+                best = self.groups.best(graph, group)
+                if best is not None:
+                    parts = [below[name] for name in graph.roots_below(group)]
+                    found += self._combined([[GroupPartition(best[0], (group,))], *parts])
+            below[root] = heapq.nsmallest(self.count, found, key=lambda p: p.cost)
+        return self._combined([below[name] for name in graph.outer_roots()])
+
+    def _combined(self, parts: Sequence[list[GroupPartition]]) -> list[GroupPartition]:
+        """Return the cheapest unions of one partition of each part."""
+        unions = [GroupPartition(0.0)]
+        for part in parts:
+            pairs = [GroupPartition(u.cost + p.cost, u.groups + p.groups) for u in unions for p in part]
+            unions = heapq.nsmallest(self.count, pairs, key=lambda p: p.cost)
+        return unions

@@ -1,0 +1,42 @@
+"""Settings of fusion by dynamic programming."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosched.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """Bounds of the dynamic program over groups; compute locations and tile sizes are those of `SearchSettings`.
+
+    Attributes:
+        most_funcs: Most Funcs of a group, apart from those that are inlined into all of their readers; 1 fuses nothing.
+        width: Kernels of a group that its extensions by one Func start from, the cheapest ones; 0 for all of them,
+            which is exact, for pipelines of a few Funcs and few tile sizes.
+        slack: Ratio of predicted times, of a group over the cheapest partition of its Funcs, above which the group is
+            not extended; infinite for no limit.
+        partitions: Partitions to refine, the cheapest ones.
+        every_recomputation: Whether all sets of Funcs that are inlined into all of their readers are tried, two to the
+            number of Funcs. Otherwise the baseline's set grows as long as the partition gets cheaper.
+    """
+
+    most_funcs: int = 10
+    width: int = 4
+    slack: float = 1.2
+    partitions: int = 8
+    every_recomputation: bool = False
+
+    def __post_init__(self) -> None:
+        if self.most_funcs < 1 or self.width < 0 or self.partitions < 1:
+            raise InputError(
+                f"most_funcs is {self.most_funcs}, width {self.width} and partitions {self.partitions}: give at least "
+                "1 Func, 0 kernels and 1 partition"
+            )
+        if not self.slack >= 1:
+            raise InputError(f"slack is {self.slack}: give a ratio of at least 1, such as 1.2, or infinity")
+
+
+EXACT = FusionSettings(most_funcs=1 << 30, width=0, slack=float("inf"), every_recomputation=True)
+"""The cheapest schedule of the space, for pipelines of a few Funcs and few tile sizes."""
