@@ -7,9 +7,8 @@ have the options of `OptionEnumerator` within the kernel: inlined, at BLOCK with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +30,9 @@ Kernels = tuple[PartialKernel, ...]
 
 GROUPS_A_BATCH = 64
 """Groups whose kernels are enumerated and costed together; the time budget may end between two batches."""
+WIDER_UP_TO = 3
+"""Members of a group below which more kernels are kept, twice as many for each one less: few tiles of a root alone suit
+it with members."""
 EVERY = 0
 """Width that keeps all kernels of a group."""
 
@@ -49,8 +51,9 @@ class GroupSearch:
     Args:
         evaluator: Costs kernels.
         enumerator: Enumerates compute locations and tile sizes.
-        width: Kernels to keep of each group, the cheapest ones, for the groups with one member more; `EVERY` for all
-            kernels, pruned ones included, since another member may end the reason for pruning.
+        width: Kernels to keep of each group, with different tiles of the root, for the groups with one member more
+            (more of groups with up to `WIDER_UP_TO` members). `EVERY` keeps all kernels, pruned ones included, since
+            another member may end the reason for pruning.
         late: Returns whether the time budget has ended.
     """
 
@@ -77,14 +80,16 @@ class GroupSearch:
         roots = [key for key in keys if not key.group.members]
         kernels = [[self._untiled(graph, key.group.root)] for key in roots]
         for number in range(max((len(k[0]) for k in kernels), default=0)):
-            kernels = self._cheapest([[t for k in of_root for t in self._tiled(k, number)] for of_root in kernels])
+            kernels = self._cheapest([[t for k in of_root for t in self._tiled(k, number)] for of_root in kernels], 0)
         self._kernels |= zip(roots, kernels, strict=True)
         fused = [key for key in keys if key.group.members]
         for k in range(0, len(fused), GROUPS_A_BATCH):
             if self.late():
                 break
             some = fused[k : k + GROUPS_A_BATCH]
-            self._kernels |= zip(some, self._cheapest(self._with_last_members(graph, some)), strict=True)
+            self._kernels |= zip(
+                some, self._cheapest(self._with_last_members(graph, some), len(some[0].group.members)), strict=True
+            )
 
     def best(self, graph: GroupGraph, group: FusedGroup) -> tuple[float, Kernels] | None:
         """Return the predicted seconds of the cheapest kernels of a group, and the kernels; None if there are none."""
@@ -175,23 +180,44 @@ class GroupSearch:
     def _state(self, kernels: Kernels) -> State:
         return State(kernels, (math.nan,) * len(kernels), self._levels, math.nan, 0)
 
-    def _cheapest(self, offered: Sequence[list[Kernels]]) -> list[list[Kernels]]:
-        """Return the kernels to keep of each group, the cheapest first."""
+    def _cheapest(self, offered: Sequence[list[Kernels]], members: int) -> list[list[Kernels]]:
+        """Return the kernels to keep of each group, the cheapest first.
+
+        Args:
+            offered: Kernels of each group.
+            members: Members of the groups.
+        """
         self.evaluator.evaluate(
             ((p.sketch, p.params) for of_group in offered for kernels in of_group for p in kernels if p.tiled),
             prune=self.width != EVERY,
         )
-        return [self._kept(of_group) for of_group in offered]
+        return [self._kept(of_group, members) for of_group in offered]
 
-    def _kept(self, offered: list[Kernels]) -> list[Kernels]:
-        """Return the kernels of one group to keep; of a root that every rule prunes, those of finite cost."""
+    def _kept(self, offered: list[Kernels], members: int) -> list[Kernels]:
+        """Return the kernels of one group to keep, the cheapest for each tile of the root.
+
+        Of a root that every rule prunes, they are those of finite cost.
+        """
         if self.width == EVERY:
             return sorted(offered, key=lambda k: rounded_cost(self._cost(k)))
         legal = [k for k in offered if not self._is_pruned(k)]
         if not legal and all(not p.sketch.locations for k in offered for p in k):
             legal = [k for k in offered if math.isfinite(self._cost(k))]
         ordered = sorted(legal, key=lambda k: rounded_cost(self._cost(k)))
-        return list(islice(filter(self._passes_exact_checks, ordered), self.width))
+        chosen: dict[Hashable, Kernels] = {}
+        for kernels in ordered:
+            if len(chosen) == self.width << max(WIDER_UP_TO - members, 0):
+                break
+            tiles = tuple(map(self._tile, kernels))
+            if tiles not in chosen and self._passes_exact_checks(kernels):
+                chosen[tiles] = kernels
+        return list(chosen.values())
+
+    def _tile(self, piece: PartialKernel) -> Hashable:
+        """Return the points of a kernel's tile at root by dimension."""
+        layout = self.enumerator.compute_locations.layout(piece.sketch)
+        sizes = zip(piece.params[layout.root_threads], piece.params[layout.root_serial], strict=True)
+        return tuple(threads * points for threads, points in sizes) if piece.tiled else ()
 
     def _cost(self, kernels: Kernels) -> float:
         """Return the predicted seconds of kernels; those that have no tile sizes yet cost nothing."""

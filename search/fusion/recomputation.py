@@ -21,6 +21,9 @@ from autosched.search.fusion.partition_search import GroupPartition, PartitionSe
 from autosched.search.guidance.level_restrictions import EVERY_LEVEL
 from autosched.search.strategies.compute_root import inlined_funcs
 
+LEAST_SHARE = 0.002
+"""Share of the predicted time that inlining a Func into all of its readers must save, by kernels of single Funcs."""
+
 
 @dataclass
 class RecomputationSearch:
@@ -84,7 +87,7 @@ class RecomputationSearch:
     ) -> list[tuple[GroupGraph, GroupPartition]]:  # fmt: skip
         """Return partitions with those in which more Funcs are inlined everywhere, as long as they are cheaper."""
         graph, best = min(ranked, key=lambda entry: entry[1].cost)
-        for added in self._promising(graph):
+        for added in self._promising(graph, best):
             if self._groups.late():
                 break
             if added <= graph.inlined:
@@ -95,7 +98,7 @@ class RecomputationSearch:
                 graph, best = found[0]
         return ranked
 
-    def _promising(self, graph: GroupGraph) -> list[frozenset[str]]:
+    def _promising(self, graph: GroupGraph, best: GroupPartition) -> list[frozenset[str]]:
         """Return the sets of Funcs to inline as well, those that save most first, by kernels of single Funcs."""
         saved: dict[frozenset[str], float] = {}
         for name in self._inlinable():
@@ -103,7 +106,10 @@ class RecomputationSearch:
                 continue
             for added in dict.fromkeys([frozenset([name]), self._with_exclusive_producers(graph, name)]):
                 saved[added] = self._saving(graph, added)
-        return sorted((added for added in saved if saved[added] > 0), key=lambda added: (-saved[added], sorted(added)))
+        least = LEAST_SHARE * best.cost
+        return sorted(
+            (added for added in saved if saved[added] > least), key=lambda added: (-saved[added], sorted(added))
+        )
 
     def _with_exclusive_producers(self, graph: GroupGraph, name: str) -> frozenset[str]:
         """Return a Func with the producers that can be inlined and that no other Func reads."""

@@ -13,8 +13,9 @@ class FusionSettings:
 
     Attributes:
         most_funcs: Most Funcs of a group, apart from those that are inlined into all of their readers; 1 fuses nothing.
-        width: Kernels of a group that its extensions by one Func start from, the cheapest ones; 0 for all of them,
-            which is exact, for pipelines of a few Funcs and few tile sizes.
+        width: Kernels of a group that its extensions by one Func start from, the cheapest ones with different tiles;
+            twice as many of groups of three Funcs, four times of two, and eight times of one. 0 for all of them, which
+            is exact, for pipelines of a few Funcs and few tile sizes.
         slack: Ratio of predicted times, of a group over the cheapest partition of its Funcs, above which the group is
             not extended; infinite for no limit.
         partitions: Partitions to refine, the cheapest ones.

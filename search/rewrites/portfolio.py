@@ -40,6 +40,8 @@ PASSES_WITHIN = 1.2
 """Ratio of predicted times, of a rewrite's passes over the best one's, up to which it is refined."""
 GREEDY_SHARE, PASSES_SHARE = 0.2, 0.5
 """Shares of the remaining time for greedy search, and then for passes, of several rewrites."""
+FUSION_SHARE = 0.6
+"""Share of the time for fusion by dynamic programming of a single rewrite; refinement follows."""
 ALONE_SHARE = {"cpu": 0.7}
 """Share of the time for the passes of a single rewrite, by kind of target: on a CPU, simpler searches follow."""
 
@@ -152,7 +154,8 @@ def search_portfolio(searches: Sequence[RewriteSearch], seconds: float | None, c
             costs.append((search, search.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
         chosen = _promising(costs, PASSES_WITHIN)
     else:
-        for search, t in _in_time(chosen, end, ALONE_SHARE.get(searches[0].target.kind, 1.0)):
+        share = 1.0 if searches[0].fusion is None else FUSION_SHARE
+        for search, t in _in_time(chosen, end, min(share, ALONE_SHARE.get(searches[0].target.kind, 1.0))):
             search.cost_of_passes(t)
         if greedy and searches[0].settings.refine and not chosen[0].search.late():
             chosen[0].greedy_cost(end)  # adds its result to the states to refine
