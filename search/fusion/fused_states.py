@@ -28,19 +28,20 @@ def fused_states(
     groups = GroupSearch(evaluator, enumerator, settings.width, late)
     partitions = PartitionSearch(groups, settings.most_funcs, settings.slack, settings.partitions)
     states = []
-    for graph, partition in RecomputationSearch(partitions, every=settings.every_recomputation).run():
+    for graph, partition in RecomputationSearch(partitions, groups, every=settings.every_recomputation).run():
         best = [groups.best(graph, group) for group in partition.groups]
-        states.append(_state_of(evaluator, [piece for found in best if found is not None for piece in found[1]]))
+        states.append(state_of_kernels(evaluator, [piece for found in best if found is not None for piece in found[1]]))
     return states
 
 
-def _state_of(evaluator: KernelEvaluator, pieces: list[PartialKernel]) -> State:
-    """Return the complete state of costed kernels."""
+def state_of_kernels(evaluator: KernelEvaluator, pieces: list[PartialKernel]) -> State:
+    """Return the complete state of kernels."""
     levels: dict[str, Level] = dict.fromkeys(evaluator.bound.funcs, Level.ROOT)
     for piece in pieces:
         levels |= dict.fromkeys(piece.sketch.inlined, Level.INLINE)
         levels |= {location.func: location.level for location in piece.sketch.locations}
     order = {name: k for k, name in enumerate(evaluator.bound.funcs)}
     pieces = sorted(pieces, key=lambda p: (order[p.sketch.func], p.sketch.stages[0].number), reverse=True)
+    evaluator.evaluate((p.sketch, p.params) for p in pieces)
     costs = tuple(evaluator.verdict(p.sketch, p.params).cost for p in pieces)
     return State(tuple(pieces), costs, levels, sum(costs), len(levels))

@@ -69,6 +69,11 @@ class GroupSearch:
         # No source of a kernel is undecided: what a group does not compute is in memory.
         self._levels = dict.fromkeys(self.evaluator.bound.funcs, Level.ROOT)
 
+    @property
+    def extends_any(self) -> bool:
+        """Whether groups without a price are extended, as another member may end the reason for pruning."""
+        return self.width == EVERY
+
     def search(self, graph: GroupGraph, groups: Sequence[FusedGroup]) -> None:
         """Find the kernels of several groups of one size, in shared batches.
 

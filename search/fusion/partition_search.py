@@ -11,10 +11,30 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from autosched.search.beam.state import PartialKernel
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
-from autosched.search.fusion.group_search import GroupSearch
+
+
+class GroupPrices(Protocol):
+    """Prices of groups, by their cheapest kernels."""
+
+    @property
+    def extends_any(self) -> bool:
+        """Whether groups without a price are extended."""
+
+    def late(self) -> bool:
+        """Return whether the time budget has ended."""
+
+    def search(self, graph: GroupGraph, groups: Sequence[FusedGroup]) -> None:
+        """Find the kernels of several groups; those without their last members have been searched."""
+
+    def best(self, graph: GroupGraph, group: FusedGroup) -> tuple[float, tuple[PartialKernel, ...]] | None:
+        """Return the price of a group and its cheapest kernels; None if it has none."""
+
+    def exclude_illegal(self, graph: GroupGraph, group: FusedGroup) -> bool:
+        """Exclude the cheapest kernels of a group if they break a rule of legality; return whether they do."""
 
 
 class GroupPartition(NamedTuple):
@@ -40,7 +60,7 @@ class PartitionSearch:
         count: Most partitions to return.
     """
 
-    groups: GroupSearch
+    groups: GroupPrices
     most_funcs: int
     slack: float
     count: int
@@ -64,13 +84,13 @@ class PartitionSearch:
         by_root: dict[str, list[FusedGroup]] = {root: [] for root in graph.consumers}
         base: dict[FusedGroup, float] = {}
         level = [FusedGroup(root) for root in graph.consumers]
-        while level and not self.groups.late():
+        while level:
             self.groups.search(graph, level)
             following = []
             for group in level:
                 best = self.groups.best(graph, group)
                 apart = self._apart(group, base)
-                if best is None and self.groups.width:
+                if best is None and not self.groups.extends_any:
                     continue
                 price = math.inf if best is None else best[0]
                 if best is not None:
@@ -79,7 +99,7 @@ class PartitionSearch:
                 if price > self.slack * base[group] or len(group.funcs) >= self.most_funcs:
                     continue
                 following += [FusedGroup(group.root, (*group.members, name)) for name in graph.extensions(group)]
-            level = following
+            level = [] if self.groups.late() else following
         return by_root
 
     def _apart(self, group: FusedGroup, base: dict[FusedGroup, float]) -> float:

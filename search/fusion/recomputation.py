@@ -31,19 +31,17 @@ class RecomputationSearch:
 
     Args:
         partitions: Finds the cheapest partitions for given Funcs.
+        groups: Finds the kernels of groups.
         every: Whether all sets of Funcs are tried, whose number grows by two with each Func.
     """
 
     partitions: PartitionSearch
+    groups: GroupSearch
     every: bool = False
 
     @property
-    def _groups(self) -> GroupSearch:
-        return self.partitions.groups
-
-    @property
     def _bound(self) -> BoundPipeline:
-        return self._groups.evaluator.bound
+        return self.groups.evaluator.bound
 
     def run(self) -> list[tuple[GroupGraph, GroupPartition]]:
         """Return the cheapest partitions, each with its graph, the cheapest first."""
@@ -60,9 +58,9 @@ class RecomputationSearch:
 
     def _inlinable(self) -> list[str]:
         """Return the Funcs that may be inlined into all of their readers, consumers first."""
-        locations = self._groups.enumerator.compute_locations
-        allowed = self._groups.enumerator.allowed_levels
-        if "inline" not in self._groups.evaluator.settings.locations:
+        locations = self.groups.enumerator.compute_locations
+        allowed = self.groups.enumerator.allowed_levels
+        if "inline" not in self.groups.evaluator.settings.locations:
             return []
         return [
             name
@@ -72,11 +70,11 @@ class RecomputationSearch:
 
     def _first(self) -> frozenset[str]:
         """Return the Funcs that are inlined everywhere at first."""
-        before = self._groups.enumerator.compute_locations.inlined_before
+        before = self.groups.enumerator.compute_locations.inlined_before
         return before.union(inlined_funcs(self._bound) & set(self._inlinable()))
 
     def _all_sets(self) -> Iterator[frozenset[str]]:
-        before = self._groups.enumerator.compute_locations.inlined_before
+        before = self.groups.enumerator.compute_locations.inlined_before
         names = [name for name in self._inlinable() if name not in before]
         for count in range(len(names) + 1):
             for chosen in itertools.combinations(names, count):
@@ -88,7 +86,7 @@ class RecomputationSearch:
         """Return partitions with those in which more Funcs are inlined everywhere, as long as they are cheaper."""
         graph, best = min(ranked, key=lambda entry: entry[1].cost)
         for added in self._promising(graph, best):
-            if self._groups.late():
+            if self.groups.late():
                 break
             if added <= graph.inlined:
                 continue
@@ -102,7 +100,7 @@ class RecomputationSearch:
         """Return the sets of Funcs to inline as well, those that save most first, by kernels of single Funcs."""
         saved: dict[frozenset[str], float] = {}
         for name in self._inlinable():
-            if name in graph.inlined or len(graph.consumers[name]) < 2 or self._groups.late():
+            if name in graph.inlined or len(graph.consumers[name]) < 2 or self.groups.late():
                 continue
             for added in dict.fromkeys([frozenset([name]), self._with_exclusive_producers(graph, name)]):
                 saved[added] = self._saving(graph, added)
@@ -129,6 +127,6 @@ class RecomputationSearch:
     def _price(self, graph: GroupGraph, roots: frozenset[str]) -> float:
         """Return the seconds of the kernels of single Funcs."""
         groups = [FusedGroup(name) for name in sorted(roots)]
-        self._groups.search(graph, groups)
-        best = [self._groups.best(graph, group) for group in groups]
+        self.groups.search(graph, groups)
+        best = [self.groups.best(graph, group) for group in groups]
         return sum(math.inf if b is None else b[0] for b in best)

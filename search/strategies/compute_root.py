@@ -86,14 +86,17 @@ def _should_inline(bound: BoundPipeline, func: BoundFunc, uses: float) -> bool:
         return False
     if func.boundary is not None:
         return True
-    stage = func.stages[0]
-    ops = operations(stage)
-    pointwise = all(
-        len(f.dims) == 0 or f.source in bound.inputs or _own_point(func, f.dims) for f in stage.footprints
-    ) and all(n == 1 for n in stage.load_counts.values())
-    if pointwise and ops <= CHEAP_OPERATIONS:
+    if is_pointwise(bound, func) and operations(func.stages[0]) <= CHEAP_OPERATIONS:
         return True
     return uses <= 1
+
+
+def is_pointwise(bound: BoundPipeline, func: BoundFunc) -> bool:
+    """Whether the first stage of a Func reads other Funcs once and at its own point."""
+    stage = func.stages[0]
+    return all(
+        len(f.dims) == 0 or f.source in bound.inputs or _own_point(func, f.dims) for f in stage.footprints
+    ) and all(n == 1 for n in stage.load_counts.values())
 
 
 def _own_point(func: BoundFunc, dims: Sequence[Sequence[object]]) -> bool:

@@ -22,6 +22,7 @@ from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
 from autosched.search.settings import SearchSettings
 from autosched.search.space.effort import TOO_LONG, affordable, is_too_long
 from autosched.search.strategies.forma.forma_strategy import Forma
+from autosched.search.strategies.polymage.polymage_strategy import Polymage
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
 
@@ -141,6 +142,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "dp": DynamicProgramming(),
     "forma": Forma(),
     "forma-none": Forma(fuse=False),
+    "polymage": Polymage(),
     "sioutas": Sioutas("nested"),
     "sioutas-overlapped": Sioutas("overlapped"),
     "sioutas-none": Sioutas("none"),

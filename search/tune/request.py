@@ -20,7 +20,17 @@ if TYPE_CHECKING:
     from autosched.search.tune.top_k import Trials
 
 ONE_SHOT = "one-shot"
-STRATEGY_NAMES = ("roots", "beam", "dp", "forma", "forma-none", "sioutas", "sioutas-overlapped", "sioutas-none")
+STRATEGY_NAMES = (
+    "roots",
+    "beam",
+    "dp",
+    "forma",
+    "forma-none",
+    "polymage",
+    "sioutas",
+    "sioutas-overlapped",
+    "sioutas-none",
+)
 """Names of `autosched.search.strategies.protocol.STRATEGIES`, which imports every strategy."""
 
 

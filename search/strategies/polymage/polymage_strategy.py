@@ -1,0 +1,90 @@
+"""PolyMage-GPU's automatic fusion as a strategy: pointwise Funcs inlined, groups by dynamic programming (section 6)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.errors import InputError
+from autosched.schedule.legality.validate import violations
+from autosched.search.beam.to_schedule import schedule_of
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.cost.protocol import CostModel
+from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.fusion.fused_states import state_of_kernels
+from autosched.search.fusion.group_graph import GroupGraph
+from autosched.search.fusion.partition_search import PartitionSearch
+from autosched.search.results import RankedSchedule, SearchResult, baseline_alone
+from autosched.search.settings import PAPER
+from autosched.search.space.effort import TOO_LONG, is_too_long
+from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.search.strategies.compute_root import inlined_funcs, is_pointwise
+from autosched.search.strategies.polymage.priced_groups import PolymageGroups
+from autosched.search.strategies.polymage.settings import PolymageSettings
+from autosched.search.strategies.polymage.stage_resources import measure_stages
+from autosched.search.strategies.sioutas.deadline import Deadline
+from autosched.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Polymage:
+    """Fusion by dynamic programming with the cost of Jangda and Guha 2020, a tile for each block.
+
+    Attributes:
+        settings: Weights and sizes.
+    """
+
+    settings: PolymageSettings = field(default_factory=PolymageSettings)
+
+    def search(
+        self, bound: BoundPipeline, target: Target, *, cost: CostModel | None = None, seconds: float | None = None,
+        seed: int = 0, count: int = 1,
+    ) -> SearchResult:  # fmt: skip
+        """Return one schedule; see `autosched.search.strategies.protocol.Strategy.search`.
+
+        Decisions follow the cost of the paper; ``cost`` only predicts the time of the result.
+
+        Raises:
+            InputError: If the target is no GPU, or a setting is out of range.
+        """
+        self.settings.check()
+        if target.kind != "cuda":
+            raise InputError(f"strategy polymage schedules GPUs only, and {target.name} is none: choose dp, or a GPU")
+        if is_too_long(bound):
+            return baseline_alone(bound, target, TOO_LONG)
+        started = time.perf_counter()
+        deadline = Deadline(None if seconds is None else started + seconds)
+        model = cost or analytical_model(target)
+        evaluator = KernelEvaluator(bound, target, model, PAPER)
+        enumerator = OptionEnumerator(evaluator)
+        inlined = enumerator.compute_locations.inlined_before | pointwise_inlined(bound)
+        resources = measure_stages(bound.rewritten, target, inlined)
+        groups = PolymageGroups(enumerator, resources, self.settings, deadline.passed)
+        graph = GroupGraph(evaluator.bound, inlined)
+        partitions = PartitionSearch(groups, self.settings.most_funcs, float("inf"), 1).partitions(graph)
+        notes = [resources.problem] if resources.problem else []
+        if not partitions:
+            return baseline_alone(bound, target, "no tile of a Func is legal; this is the baseline schedule")
+        best = [groups.best(graph, group) for group in partitions[0].groups]
+        state = state_of_kernels(evaluator, [p for found in best if found is not None for p in found[1]])
+        schedule = schedule_of(evaluator, state)
+        illegal = violations(bound, schedule, target)
+        if illegal:
+            return baseline_alone(
+                bound, target, f"the result was illegal ({illegal[0]}); this is the baseline schedule"
+            )
+        if deadline.cut_short:
+            notes.append("the time budget ended before all groups were tried")
+        elapsed = time.perf_counter() - started
+        ranked = RankedSchedule(schedule, state.cost, state, evaluator)
+        return SearchResult((ranked,), evaluator.counts, elapsed, deadline.cut_short, "; ".join(notes), evaluator)
+
+
+def pointwise_inlined(bound: BoundPipeline) -> frozenset[str]:
+    """Return the Funcs that are inlined: pointwise ones and boundary conditions of those that the baseline inlines."""
+    return frozenset(
+        name
+        for name in inlined_funcs(bound)
+        if bound.funcs[name].boundary is not None or is_pointwise(bound, bound.funcs[name])
+    )

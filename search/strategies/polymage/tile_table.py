@@ -1,0 +1,43 @@
+"""Tile and thread block sizes to try (section 7.1): powers of two, whole warps along the fastest dimension."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosched.search.strategies.polymage.settings import PolymageSettings
+from autosched.target import Target
+
+Ints = NDArray[np.int64]
+
+
+def tile_table(sizes: Sequence[int], vector: int, settings: PolymageSettings, target: Target) -> Ints:
+    """Return threads and points of a thread ``int64[N, 2 * dims]`` to try for a root.
+
+    Args:
+        sizes: Points of each dimension, outermost first.
+        vector: Position of the dimension of threadIdx.x.
+        settings: Sizes to try.
+        target: Device limits.
+    """
+    rows: list[tuple[int, ...]] = []
+    points = [[t for t in settings.tile_sizes if t <= n] or [1] for n in sizes]
+    warps = [target.warp_size * w for w in settings.warps]
+    threads = [
+        [t for t in warps if t < 2 * n or t == warps[0]] if k == vector else [r for r in settings.rows if r <= n] or [1]
+        for k, n in enumerate(sizes)
+    ]
+    for block in itertools.product(*threads):
+        if prod(block) > target.max_threads_per_block or sum(t > 1 for t in block) > 3:
+            continue
+        rows += [
+            (*block, *tile)
+            for tile in itertools.product(*points)
+            if prod(tile) <= settings.most_points
+            and all(t * p < 2 * n or p == 1 for t, p, n in zip(block, tile, sizes, strict=True))
+        ]
+    return np.array(rows, np.int64).reshape(len(rows), 2 * len(sizes))
