@@ -97,6 +97,8 @@ class SearchSettings:
             (`autosched.search.refine.warp_tiles`, applied to the best schedules, GPU only).
         time_tiles: Whether runs of Funcs that compute the same are fused in kernels of each depth
             (`autosched.search.refine.time_tile_search`). ``locations`` must include ``block``.
+        partitions: Whether the cheapest partitions into small groups are refined beside the states of beam search
+            (`autosched.search.fusion`, GPU only).
         baseline_tolerance: Ratio of predicted times up to which the schedule of the baseline, or of Sioutas' strategy,
             is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
             excluded.
@@ -148,6 +150,7 @@ class SearchSettings:
     cyclic_distribution: bool = True
     warp_tiles: bool = False
     time_tiles: bool = True
+    partitions: bool = True
     baseline_tolerance: float = 1.0
     dropout: float = 1.0
     locations: tuple[str, ...] = ("inline", "block", "thread")
@@ -207,6 +210,7 @@ PAPER = SearchSettings(
     linear_threads=False,
     cyclic_distribution=False,
     time_tiles=False,
+    partitions=False,
     baseline_tolerance=0.0,
 )
 """Beam search of the paper: 32 states, and 5 passes of which the first is the pre-pass."""

@@ -17,6 +17,7 @@ from autosched.search.beam.state import State, state_key
 from autosched.search.cost.protocol import all_comparable, rounded_cost
 from autosched.search.evaluate.batched import EvaluationCoroutine, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.fusion.fused_states import few_partitions
 from autosched.search.guidance.conformance import copy_sources
 from autosched.search.guidance.copy_assignment import CopyAssignment
 from autosched.search.refine.large_neighbourhood import Refinement
@@ -123,7 +124,21 @@ class BeamSearch:
         if self.settings.time_tiles:
             states = refinement.with_time_tiles(states)
         found = refinement.run(states)
+        found += self._with_partitions(
+            refinement, min([*found, *states], key=lambda s: rounded_cost(s.cost), default=None)
+        )
         return sorted(found + states, key=lambda state: rounded_cost(state.cost))
+
+    def _with_partitions(self, refinement: Refinement, best: State | None) -> list[State]:
+        """Return the refined states of partitions into small groups; none where these are not cheaper than the best.
+
+        Freezing and neighbourhoods of one Func seldom fuse several Funcs at once, as partitions do.
+        """
+        if not self.settings.partitions or best is None or self.evaluator.target.kind != "cuda" or self.late():
+            return []
+        fused = few_partitions(self.evaluator, self.expander.enumerator, self.late)
+        starts = refinement.retiled(fused)
+        return refinement.run(starts) if starts and starts[0].cost < best.cost and not self.late() else starts
 
     def run_later_steps(self, states: list[State]) -> list[State]:
         """Return complete states and the cheapest one improved; the second part of `refined`.

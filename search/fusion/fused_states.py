@@ -7,11 +7,17 @@ from collections.abc import Callable
 from autosched.schedule.types import Level
 from autosched.search.beam.state import PartialKernel, State
 from autosched.search.evaluate.evaluator import KernelEvaluator
+from autosched.search.fusion.group_graph import GroupGraph
 from autosched.search.fusion.group_search import GroupSearch
-from autosched.search.fusion.partition_search import PartitionSearch
+from autosched.search.fusion.partition_search import GroupPartition, PartitionSearch
 from autosched.search.fusion.recomputation import RecomputationSearch
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
+
+FEW = FusionSettings(width=2, partitions=4)
+"""Bounds of the partitions beside a beam search."""
+FEW_GROUPS = 150
+"""Most groups there."""
 
 
 def fused_states(
@@ -27,11 +33,27 @@ def fused_states(
     """
     groups = GroupSearch(evaluator, enumerator, settings.width, late)
     partitions = PartitionSearch(groups, settings.most_funcs, settings.slack, settings.partitions)
-    states = []
-    for graph, partition in RecomputationSearch(partitions, groups, every=settings.every_recomputation).run():
-        best = [groups.best(graph, group) for group in partition.groups]
-        states.append(state_of_kernels(evaluator, [piece for found in best if found is not None for piece in found[1]]))
-    return states
+    search = RecomputationSearch(partitions, groups, every=settings.every_recomputation)
+    return [_state_of(groups, graph, partition) for graph, partition in search.run()]
+
+
+def few_partitions(evaluator: KernelEvaluator, enumerator: OptionEnumerator, late: Callable[[], bool]) -> list[State]:
+    """Return the complete states of the cheapest partitions into small groups, as further starts of refinement.
+
+    Groups have at most as many Funcs as keep their number at `FEW_GROUPS`.
+    """
+    groups = GroupSearch(evaluator, enumerator, FEW.width, late)
+    partitions = PartitionSearch(groups, FEW.most_funcs, FEW.slack, FEW.partitions, FEW_GROUPS)
+    graph = GroupGraph(evaluator.bound, RecomputationSearch(partitions, groups).first())
+    if graph.affordable_funcs(FEW.most_funcs, FEW_GROUPS) == 1:
+        return []
+    return [_state_of(groups, graph, partition) for partition in partitions.partitions(graph)]
+
+
+def _state_of(groups: GroupSearch, graph: GroupGraph, partition: GroupPartition) -> State:
+    """Return the complete state of a partition."""
+    best = [groups.best(graph, group) for group in partition.groups]
+    return state_of_kernels(groups.evaluator, [p for found in best if found is not None for p in found[1]])
 
 
 def state_of_kernels(evaluator: KernelEvaluator, pieces: list[PartialKernel]) -> State:

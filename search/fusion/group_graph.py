@@ -94,6 +94,21 @@ class GroupGraph:
             if self._position[name] > last and above in inside and self.consumers[name] <= inside:
                 yield name
 
+    def affordable_funcs(self, most_funcs: int, most_groups: int) -> int:
+        """Return the most Funcs of a group, up to ``most_funcs``, with at most ``most_groups`` groups in all."""
+        level = [FusedGroup(root) for root in self.consumers]
+        count = len(level)
+        for funcs in range(1, most_funcs):
+            extended: list[FusedGroup] = []
+            for group in level:
+                extended += [FusedGroup(group.root, (*group.members, name)) for name in self.extensions(group)]
+                if count + len(extended) > most_groups:
+                    return funcs
+            if not extended:
+                break
+            level, count = extended, count + len(extended)
+        return most_funcs
+
     def roots_below(self, group: FusedGroup) -> Iterator[str]:
         """Yield the Funcs whose post-dominator is in a group but that are not: each is the root of another group."""
         inside = group.funcs

@@ -16,6 +16,9 @@ from typing import NamedTuple, Protocol
 from autosched.search.beam.state import PartialKernel
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
 
+MOST_GROUPS = 4096
+"""Most groups of one dynamic program by default."""
+
 
 class GroupPrices(Protocol):
     """Prices of groups, by their cheapest kernels."""
@@ -58,12 +61,14 @@ class PartitionSearch:
         most_funcs: Most Funcs of a group, apart from those that are inlined everywhere.
         slack: Ratio of predicted times, of a group over its cheapest partition, from which on no member is added to it.
         count: Most partitions to return.
+        most_groups: Most groups; a lower limit of Funcs keeps their number below it.
     """
 
     groups: GroupPrices
     most_funcs: int
     slack: float
     count: int
+    most_groups: int = MOST_GROUPS
 
     def partitions(self, graph: GroupGraph) -> list[GroupPartition]:
         """Return the cheapest partitions whose kernels are legal, the cheapest first; none if there is no partition.
@@ -83,6 +88,7 @@ class PartitionSearch:
         """Return the groups of each root that have kernels, in order of size."""
         by_root: dict[str, list[FusedGroup]] = {root: [] for root in graph.consumers}
         base: dict[FusedGroup, float] = {}
+        most_funcs = graph.affordable_funcs(self.most_funcs, self.most_groups)
         level = [FusedGroup(root) for root in graph.consumers]
         while level:
             self.groups.search(graph, level)
@@ -96,7 +102,7 @@ class PartitionSearch:
                 if best is not None:
                     by_root[group.root].append(group)
                 base[group] = min(price, apart)
-                if price > self.slack * base[group] or len(group.funcs) >= self.most_funcs:
+                if price > self.slack * base[group] or len(group.funcs) >= most_funcs:
                     continue
                 following += [FusedGroup(group.root, (*group.members, name)) for name in graph.extensions(group)]
             level = [] if self.groups.late() else following

@@ -45,7 +45,7 @@ class RecomputationSearch:
 
     def run(self) -> list[tuple[GroupGraph, GroupPartition]]:
         """Return the cheapest partitions, each with its graph, the cheapest first."""
-        sets = self._all_sets() if self.every else iter([self._first()])
+        sets = self._all_sets() if self.every else iter([self.first()])
         ranked = [found for inlined in sets for found in self._partitions(inlined)]
         if not self.every and ranked:
             ranked = self._with_more(ranked)
@@ -68,7 +68,7 @@ class RecomputationSearch:
             if locations.can_inline(func) and "inline" in allowed.get(name, EVERY_LEVEL)
         ]
 
-    def _first(self) -> frozenset[str]:
+    def first(self) -> frozenset[str]:
         """Return the Funcs that are inlined everywhere at first."""
         before = self.groups.enumerator.compute_locations.inlined_before
         return before.union(inlined_funcs(self._bound) & set(self._inlinable()))

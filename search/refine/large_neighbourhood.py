@@ -104,6 +104,11 @@ class Refinement:
                 break
         return states
 
+    def retiled(self, states: Sequence[State]) -> list[State]:
+        """Return complete states with retiled kernels, the legal ones, cheapest first."""
+        ordered = sorted(self._retiler.all_retiled(states), key=lambda s: rounded_cost(s.cost))
+        return [state for state in ordered if self._is_legal(state)]
+
     def with_time_tiles(self, states: list[State]) -> list[State]:
         """Return complete states with time tiles before them, if these are cheaper and meet the guide.
 

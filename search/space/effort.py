@@ -67,6 +67,7 @@ def affordable(settings: SearchSettings, bound: BoundPipeline) -> SearchSettings
         mainloops=False,
         sliding_windows=False,
         linear_threads=False,
+        partitions=False,
         cyclic_distribution=False,
     )
 

@@ -1,0 +1,120 @@
+"""Groups of Funcs by hand, their number, settings, time budgets, and the partitions beside a beam search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from autosched import Func, Input, Pipeline, Var, float32
+from autosched.analysis.bind import bind
+from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.apps import get_app
+from autosched.errors import InputError
+from autosched.schedule.legality.validate import validate
+from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
+from autosched.search.fusion.settings import FusionSettings
+from autosched.search.settings import PAPER, SearchSettings
+from autosched.search.strategies.protocol import Beam, DynamicProgramming
+from autosched.target import get_target
+
+H200 = get_target("h200")
+y, x = Var("y"), Var("x")
+
+
+def diamond() -> BoundPipeline:
+    """Return ``image -> a -> (b, c) -> d -> e``, where ``e`` reads ``a`` too."""
+    image = Input("image", float32, 2)
+    a, b, c, d, e = (Func(name) for name in "abcde")
+    a[y, x] = image[y, x] + image[y, x + 1]
+    b[y, x] = a[y, x] + a[y, x + 1]
+    c[y, x] = a[y, x] - a[y + 1, x]
+    d[y, x] = b[y, x] * c[y, x + 1]
+    e[y, x] = d[y, x] + d[y + 1, x] + a[y, x]
+    return bind(Pipeline([e.over(y=(0, 512), x=(0, 512))]), {"image": (600, 600)})
+
+
+def bound_app(name: str, small: bool = False) -> BoundPipeline:
+    app = get_app(name)
+    pipeline, params = app.configure({})
+    return bind(pipeline, app.shapes(app.small_sizes if small else None), params)
+
+
+def all_groups(graph: GroupGraph, root: str) -> set[frozenset[str]]:
+    level, found = [FusedGroup(root)], set()
+    while level:
+        found |= {g.funcs for g in level}
+        level = [FusedGroup(root, (*g.members, name)) for g in level for name in graph.extensions(g)]
+    return found
+
+
+def test_groups_are_closed_under_consumers() -> None:
+    graph = GroupGraph(diamond(), frozenset())
+    assert graph.postdominators == {"e": None, "d": "e", "c": "d", "b": "d", "a": "e"}
+    assert all_groups(graph, "e") == {frozenset(g) for g in ("e", "ed", "edc", "edb", "edcb", "edcba")}
+    assert list(graph.roots_below(FusedGroup("e", ("d", "c")))) == ["b", "a"]
+    assert list(graph.outer_roots()) == ["e"]
+
+
+def test_consumers_are_those_behind_inlined_funcs() -> None:
+    graph = GroupGraph(diamond(), frozenset({"d"}))
+    assert graph.consumers == {"e": frozenset(), "c": {"e"}, "b": {"e"}, "a": {"b", "c", "e"}}
+    assert graph.inlined_into(FusedGroup("e", ("c",))) == {"d"}
+    assert graph.inlined_into(FusedGroup("b")) == frozenset()
+
+
+def test_the_number_of_groups_is_limited() -> None:
+    graph = GroupGraph(diamond(), frozenset())
+    # 5 roots alone; pairs ed, dc, db; triples edc, edb, dcb; edcb; edcba
+    assert [graph.affordable_funcs(10, n) for n in (4, 7, 8, 11, 12, 13)] == [1, 1, 2, 3, 4, 10]
+
+
+def test_most_funcs_limits_kernels() -> None:
+    bound = bound_app("harris")
+    kernels = [
+        DynamicProgramming(FusionSettings(most_funcs=most), PAPER).search(bound, H200).ranked[0] for most in (1, 3, 10)
+    ]
+    fused = [max(len(k.fused) for k in r.schedule.kernels) for r in kernels]
+    assert fused[0] == 0
+    assert fused[1] <= 2
+    assert kernels[0].seconds >= kernels[1].seconds >= kernels[2].seconds
+
+
+@pytest.mark.parametrize(
+    "name", ["unsharp", "hist", "iir_blur", "attention", "bilateral_grid", "layer_norm", "miniflux"]
+)
+@pytest.mark.parametrize("target", ["h200", "cpu"])
+def test_schedules_are_legal(name: str, target: str) -> None:
+    bound, device = bound_app(name, small=True), get_target(target)
+    result = DynamicProgramming(settings=replace(PAPER, beam_size=1)).search(bound, device)
+    assert not result.note
+    validate(bound, result.best, device)
+
+
+def test_the_same_seed_gives_the_same_schedule() -> None:
+    bound = bound_app("unsharp", small=True)
+    assert DynamicProgramming().search(bound, H200).best == DynamicProgramming().search(bound, H200).best
+
+
+def test_a_time_budget_ends_the_search() -> None:
+    bound = bound_app("camera_pipe")
+    result = DynamicProgramming().search(bound, H200, seconds=0.3)
+    assert result.cut_short
+    validate(bound, result.best, H200)
+
+
+def test_partitions_beside_a_beam_search_fuse_several_funcs_at_once() -> None:
+    """In max_filter each Func alone is faster stored, and all of them together fused."""
+    bound = bound_app("max_filter")
+    few = SearchSettings(beam_size=4, passes=2, refine_patience=1)
+    without = Beam(replace(few, partitions=False)).search(bound, H200).ranked[0].seconds
+    assert Beam(few).search(bound, H200).ranked[0].seconds <= without
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"most_funcs": 0}, "most_funcs is 0"), ({"width": -1}, "width -1"), ({"slack": 0.9}, "slack is 0.9")],
+)
+def test_refused_settings(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FusionSettings(**settings)  # type: ignore[arg-type]
