@@ -44,11 +44,11 @@ settings.load_profile("autosched")
 
 
 HALVED = frozenset({
-    "lower/test_per_reduction_step.py", "lower/test_row_scans.py", "lower/test_sliding_window.py",
-    "lower/test_warp_reduction.py", "regression/test_empty_arrays.py", "regression/test_integer_widths.py",
-    "random_pipelines/test_families.py", "runtime/test_emulator_vectors.py", "search/forma/test_strategy.py",
-    "search/sioutas/test_strategy.py", "search/test_large_neighbourhood.py", "search/test_row_kernels.py",
-    "test_extents.py",
+    "lower/test_hybrid_tiles.py", "lower/test_per_reduction_step.py", "lower/test_private_producers.py",
+    "lower/test_row_scans.py", "lower/test_sliding_window.py", "lower/test_warp_reduction.py",
+    "random_pipelines/test_families.py", "regression/test_empty_arrays.py", "regression/test_integer_widths.py",
+    "runtime/test_emulator_vectors.py", "search/forma/test_strategy.py", "search/sioutas/test_strategy.py",
+    "search/test_large_neighbourhood.py", "search/test_row_kernels.py", "test_extents.py",
 })  # fmt: skip
 """Files whose tests have many cases that differ in an element type, a size or an app; every second is a long run."""
 LEAST_CASES = 6

@@ -32,6 +32,12 @@ FEW_LEVELS: Mapping[str, Mapping[str, int]] = {"interpolate": {"levels": 5}, "py
 """Short pyramids with every kind of kernel."""
 
 
+def apps(*short: str, without: str = "") -> list[object]:
+    """Return the apps as parameters of a test; all but the named ones are long runs."""
+    names = [n for n in IMAGE_KERNELS if n != without]
+    return [n if n in short else pytest.param(n, marks=pytest.mark.fuzz) for n in names]
+
+
 def bound_app(name: str, sizes: Mapping[str, int], settings: Mapping[str, int]) -> BoundPipeline:
     app = get_app(name)
     pipeline, params = app.configure(settings)
@@ -69,13 +75,13 @@ def check_witnesses(name: str, change: Callable[[FusedKernel], FusedKernel]) -> 
     return program
 
 
-@pytest.mark.parametrize("name", IMAGE_KERNELS)
+@pytest.mark.parametrize("name", apps("unsharp", "harris_gray", "bilateral_grid"))
 def test_tiles_of_blocks_agree_at_small_sizes(name: str) -> None:
     program = check_witnesses(name, lambda kernel: kernel)
     assert any("BARRIER();" in print_cuda(k).body for k in program.kernels)
 
 
-@pytest.mark.parametrize("name", IMAGE_KERNELS)
+@pytest.mark.parametrize("name", apps("harris_gray", "bilateral_grid", "interpolate"))
 def test_tiles_of_warps_agree_at_small_sizes(name: str) -> None:
     """Warps of 16 x 2 lanes with 2 x 2 points each, two in a block; their text has no barrier of the block."""
 
@@ -88,7 +94,7 @@ def test_tiles_of_warps_agree_at_small_sizes(name: str) -> None:
     assert any("WARP_BARRIER(0xffffffffu);" in text for text in texts)
 
 
-@pytest.mark.parametrize("name", [n for n in IMAGE_KERNELS if n != "bilateral_grid"])
+@pytest.mark.parametrize("name", apps("harris_gray", without="bilateral_grid"))
 def test_hybrid_tiles_agree_at_small_sizes(name: str) -> None:
     """Half of the steps along y are in registers, of each producer that can be; lanes read them by shuffles."""
     bound = short_bound(name)
