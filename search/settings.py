@@ -103,7 +103,7 @@ class SearchSettings:
             is preferred to the best one (`autosched.search.strategies.prefer_baseline`, CPU only). With 0 they are
             excluded.
         dropout: Probability that a whole pass drops no state; a value below 1 makes samples differ.
-        locations: Levels tried in addition to root: ``inline``, ``block`` and ``thread``.
+        locations: Levels tried in addition to root: ``inline``, ``block``, ``warp`` (GPU only) and ``thread``.
         thread_tile_sizes: Points per thread to try in each dimension (section 6.1).
         odd_thread_tile_sizes: Odd points per thread, tried where they make the thread extent a multiple of a warp.
         vector_threads: Threads along x to try (section 6.2).
@@ -185,9 +185,9 @@ class SearchSettings:
             raise InputError(f"baseline_tolerance is {self.baseline_tolerance}: give 0, or a factor such as 1")
         if not 0.0 < self.dropout <= 1.0:
             raise InputError(f"dropout is {self.dropout}: give a probability above 0, at most 1")
-        unknown = set(self.locations) - {"inline", "block", "thread"}
+        unknown = set(self.locations) - {"inline", "block", "warp", "thread"}
         if unknown:
-            raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, thread")
+            raise InputError(f"no location {sorted(unknown)[0]!r}: choose among inline, block, warp, thread")
 
 
 PAPER = SearchSettings(

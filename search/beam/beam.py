@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autosched.search.beam.expand import Child, Expander
-from autosched.search.beam.state import State, state_key
+from autosched.search.beam.state import WARP_TILE_SHARE, State, has_warp_tiles, state_key
 from autosched.search.cost.protocol import all_comparable, rounded_cost
 from autosched.search.evaluate.batched import EvaluationCoroutine, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
@@ -239,12 +239,15 @@ class BeamSearch:
         heapq.heapify(heap)
         seen: Counter[int] = Counter()
         chosen: list[State] = []
+        with_warps, most_with_warps = 0, size // WARP_TILE_SHARE
         while heap and len(chosen) < size:
             cost, _, entry = heapq.heappop(heap)
             if keep < 1 and heap and self.rng.random() >= keep:
                 continue
             penalised = isinstance(entry, State)
             state = entry if isinstance(entry, State) else entry.make()
+            if with_warps >= most_with_warps and has_warp_tiles(state):
+                continue
             if not penalised and not self._passes_exact_checks(state):
                 continue
             if not penalised and size > 1 and self.settings.passes > 1 and number >= 0:
@@ -253,6 +256,7 @@ class BeamSearch:
                     heapq.heappush(heap, (cost * factor, next(order), state))
                     continue
             chosen.append(state)
+            with_warps += has_warp_tiles(state)
         return chosen or self._cheapest(children, 1)  # if all states that dropout kept are illegal
 
     def _passes_exact_checks(self, state: State) -> bool:

@@ -29,7 +29,7 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 
 TRIES = 12
 """Options of the chosen kind to try before the Func is computed at root."""
-CHECKED = ("inline", "block", "thread")
+CHECKED = ("inline", "block", "warp", "thread")
 """Kinds of options whose kernels need the exact checks: register tiles must be read at constant indices."""
 VARIED = 0.5
 """Share of aligned tiles, and of kernels with a cache read."""

@@ -17,6 +17,10 @@ from autosched.schedule.types import Level
 Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
+WARP_TILE_SHARE = 4
+"""One state of so many may have warp tiles: their tile is chosen with their first producer, so that they are ahead of
+other states until these have their producers, too."""
+
 
 @dataclass(slots=True, eq=False)
 class PartialKernel:
@@ -65,11 +69,16 @@ class State:
     parent: State | None = field(default=None, repr=False)
 
 
+def has_warp_tiles(state: State) -> bool:
+    """Whether warps have tiles of their own in a kernel of a state."""
+    return any(p.sketch.warps for p in state.pieces)
+
+
 def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[object, ...]:
     """Return the structure of a kernel to a depth, as `autosched.schedule.io.structural_hash` defines it.
 
     Depth 0 is the compute locations. Depth 1 adds which loops have more than one iteration, and depth 2 the tiles of
-    blocks. Depth 3 adds the threads of the root, depth 4 and more everything.
+    blocks. Depth 3 adds the threads of the root and the warps of a block, depth 4 and more everything.
     """
     placement, enclosing = _placement(piece.sketch)
     key: tuple[object, ...] = (placement,)
@@ -79,14 +88,14 @@ def layer_key(piece: PartialKernel, layout: TileColumns, depth: int) -> tuple[ob
         threads, serial = piece.params[layout.root_threads], piece.params[layout.root_serial]
         key += (tuple(map(mul, threads, serial)),)
     if depth >= 3:
-        key += (piece.params[layout.root_threads],)
+        key += (piece.params[layout.root_threads], piece.sketch.warps)
     return (*key, piece.params) if depth >= 4 else key
 
 
 @lru_cache(maxsize=1 << 14)
 def _placement(s: KernelSketch) -> tuple[int, int]:
     """Return hashes of a kernel's levels and hosts, and of the loops that enclose its fused producers."""
-    where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.locations), s.inlined))
+    where = hash((s.stages, tuple((p.func, p.level, p.host) for p in s.locations), s.inlined, bool(s.warps)))
     return where, hash(tuple((p.enclosing, p.each_term) for p in s.locations))
 
 

@@ -8,7 +8,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.search.guidance.guide import Guide, Memory
 
 LEVELS_OF_MEMORY: Mapping[Memory, frozenset[str]] = {
-    "shared": frozenset({"block"}),
+    "shared": frozenset({"block", "warp"}),
     "registers": frozenset({"thread"}),
     "global": frozenset({"root"}),
     "inline": frozenset({"inline"}),
@@ -16,7 +16,7 @@ LEVELS_OF_MEMORY: Mapping[Memory, frozenset[str]] = {
 """Kinds of compute locations (`autosched.search.space.decisions.Option`) by memory."""
 LEVELS_OF_WINDOW = frozenset({"block", "thread"})
 """Kinds of compute locations of a Func in registers before the kernel of its consumers streams."""
-FUSED = frozenset({"block", "thread", "inline"})
+FUSED = frozenset({"block", "warp", "thread", "inline"})
 """Kinds of compute locations inside the kernel of a consumer."""
 EVERY_LEVEL = FUSED | {"root"}
 

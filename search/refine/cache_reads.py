@@ -21,6 +21,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.guidance.conformance import copy_sources
 from autosched.search.refine.retile import Retiler
 from autosched.search.refine.tile_alignment import alignments, with_alignment
+from autosched.search.space.compute_locations import with_producers
 from autosched.search.space.option_enumeration import OptionEnumerator
 
 PROMISING = 1.1
@@ -111,7 +112,7 @@ class CacheReadSearch:
             func = self.enumerator.bound.funcs[name]
             read = frozenset[str]().union(*(s.sources for s in func.stages))
             if source in read and not read & inside and inside.issuperset(func.consumers):
-                without = KernelSketch(sketch.stages, sketch.locations, sketch.inlined - {name})
+                without = with_producers(sketch, sketch.locations, sketch.inlined - {name})
                 alternatives.append((name, without))
         return alternatives
 
@@ -147,9 +148,8 @@ class CacheReadSearch:
         copied = sketch.cache_reads if source is None else sketch.cache_reads | {source}
         order = list(insert_cache_reads(self.enumerator.bound, copied).funcs)
         locations = (*sketch.locations, ComputeLocation(name, Level.BLOCK, sketch.stages[0], storage=storage))
-        plain = KernelSketch(
-            sketch.stages, tuple(sorted(locations, key=lambda s: order.index(s.func))), sketch.inlined
-        )  # fmt: skip
+        sorted_locations = tuple(sorted(locations, key=lambda s: order.index(s.func)))
+        plain = with_producers(sketch, sorted_locations, sketch.inlined)
         kernels: list[Kernel] = []
         for aligned in (None, *(() if storage else alignments(self.evaluator.kernel_model(plain), name))):
             other = self.enumerator.compute_locations.one(with_alignment(plain, name, aligned))

@@ -77,7 +77,7 @@ class MaterialiseSearch:
     def _candidate(self, pieces: list[PartialKernel], name: str) -> tuple[PartialKernel, PartialKernel] | None:
         """Return the kernel of a Func and its first reader, if the Func has further uses; None if it cannot be fused.
 
-        A reader that already materialises a producer is excluded, since its tiles are fixed.
+        A reader that already materialises a producer is excluded, since its tiles are fixed, and one with warp tiles.
         """
         enumerator = self.retiler.enumerator
         func = enumerator.bound.funcs[name]
@@ -94,7 +94,8 @@ class MaterialiseSearch:
         if len(readers) + func.is_output < 2 or not readers:
             return None
         plain = all(cached_source(s.func) is not None for s in producers[0].sketch.locations)  # cache reads are dropped
-        materialises = any(s.stored for s in readers[0].sketch.locations)
+        reader = readers[0].sketch
+        materialises = bool(reader.warps) or any(s.stored for s in reader.locations)  # no tile of a warp is stored
         return (producers[0], readers[0]) if plain and not materialises else None
 
     def _readers(self, pieces: list[PartialKernel], name: str) -> Iterator[PartialKernel]:

@@ -10,7 +10,7 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.search.beam.expand import Expander
-from autosched.search.beam.state import Params, State
+from autosched.search.beam.state import WARP_TILE_SHARE, Params, State
 from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.batched import EvaluationCoroutine
 from autosched.search.refine.pinned import PinnedDecision, pinned_decisions, pinned_options
@@ -196,10 +196,15 @@ class NeighbourhoodSearch:
     def _cheapest(self, count: int) -> EvaluationCoroutine[list[State]]:
         """Return the cheapest states of the beam that pass the expensive checks."""
         chosen: list[State] = []
+        with_warps, most_with_warps = 0, count // WARP_TILE_SHARE if count > 1 else 1
         for state in sorted((yield from self._costed(self._beam)), key=lambda s: rounded_cost(s.cost)):
+            has_warps = any(p.sketch.warps for p in state.pieces if (p.sketch, p.params) not in self._accepted)
+            if with_warps >= most_with_warps and has_warps:
+                continue
             fresh = ((p.sketch, p.params) for p in state.pieces if p.tiled)
             if all(f in self._accepted or self.expander.evaluator.passes_exact_checks(*f) for f in fresh):
                 chosen.append(state)
+                with_warps += has_warps
                 if len(chosen) == count:
                     break
         return chosen

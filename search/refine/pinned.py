@@ -12,8 +12,10 @@ from autosched.search.refine.tile_alignment import with_alignment
 from autosched.search.space.compute_locations import ComputeLocations
 from autosched.search.space.decisions import Decision, Option
 from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.search.space.warp_tilings import WarpTile
 
-KINDS = {Level.INLINE: "inline", Level.ROOT: "root", Level.BLOCK: "block", Level.THREAD: "thread"}
+KINDS = {Level.INLINE: "inline", Level.ROOT: "root", Level.BLOCK: "block", Level.WARP: "warp",
+         Level.THREAD: "thread"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,14 @@ class PinnedDecision:
     Attributes:
         level: Level of its compute location.
         location: Compute location within a kernel, at BLOCK and THREAD.
-        tilings: Tile sizes: threads and serial points of each of its kernels at ROOT, its threads at BLOCK.
+        tilings: Tile sizes: threads and serial points of each of its kernels at ROOT, its threads at BLOCK and WARP.
+        warp_tile: At WARP, the tile of a warp of its kernel.
     """
 
     level: Level
     location: ComputeLocation | None = None
     tilings: tuple[Params, ...] = ()
+    warp_tile: WarpTile | None = None
 
 
 def pinned_decisions(compute_locations: ComputeLocations, state: State) -> dict[str, PinnedDecision]:
@@ -37,10 +41,16 @@ def pinned_decisions(compute_locations: ComputeLocations, state: State) -> dict[
     decisions: dict[str, PinnedDecision] = {}
     for piece in state.pieces:
         s, layout = piece.sketch, compute_locations.layout(piece.sketch)
-        roots.setdefault(s.func, {})[s.stages[0].number] = piece.params[: layout.root_serial.stop]
+        root = piece.params[: layout.root_serial.stop]
+        roots.setdefault(s.func, {})[s.stages[0].number] = root
+        tile = WarpTile(root, s.order(s.stages[0]).interleaved, s.warps) if s.warps else None
         for location in s.locations:
-            threads = (piece.params[layout.threads_of(location.func)],) if location.level is Level.BLOCK else ()
-            decisions[location.func] = PinnedDecision(location.level, location, threads)
+            if location.level is not Level.BLOCK:
+                decisions[location.func] = PinnedDecision(location.level, location)
+                continue
+            level = location.level if tile is None else Level.WARP
+            threads = (piece.params[layout.threads_of(location.func)],)
+            decisions[location.func] = PinnedDecision(level, location, threads, tile)
     for func, level in state.levels.items():
         if level is Level.ROOT:
             decisions[func] = PinnedDecision(level, None, tuple(p for _, p in sorted(roots.get(func, {}).items())))
@@ -60,6 +70,9 @@ def pinned_options(
     """
     if pinned.level is Level.ROOT and decision.group is not None and decision.group < len(pinned.tilings):
         return enumerator.fixed_tiling(state, decision, pinned.tilings[decision.group])
+    if pinned.warp_tile is not None and decision.group is None and fusion:
+        same = enumerator.given_warp_tile(state, decision.func, pinned.warp_tile, pinned.tilings[0])
+        return same or enumerator.options(state, decision, fusion=fusion)
     near = enumerator.options(state, decision, fusion=fusion, only=KINDS[pinned.level])
     if decision.group is not None or pinned.level is Level.INLINE:
         return near

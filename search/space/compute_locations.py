@@ -74,7 +74,7 @@ class ComputeLocations:
     def bare(self, sketch: KernelSketch) -> KernelSketch:
         """Return a sketch without the status of its undecided sources."""
         if sketch not in self._bare:
-            self._bare[sketch] = self.one(KernelSketch(sketch.stages, sketch.locations, sketch.inlined))
+            self._bare[sketch] = self.one(with_producers(sketch, sketch.locations, sketch.inlined))
         return self._bare[sketch]
 
     def layout(self, sketch: KernelSketch) -> TileColumns:
@@ -126,11 +126,11 @@ class ComputeLocations:
         s = sketch
         inlined = self._inlined_into(func) | {func}
         return self._cached(
-            s, "inline", func, lambda: [KernelSketch(s.stages, s.locations, s.inlined | inlined, s.near, s.far)]
+            s, "inline", func, lambda: [with_producers(s, s.locations, s.inlined | inlined, s.near, s.far)]
         )[0]
 
     def at_block(self, sketch: KernelSketch, func: str) -> KernelSketch:
-        """Return a kernel with a Func at BLOCK."""
+        """Return a kernel with a Func at BLOCK, which is at WARP where warps have tiles of their own."""
         return self._cached(
             sketch,
             "block",
@@ -168,7 +168,7 @@ class ComputeLocations:
 
     def _with(self, s: KernelSketch, location: ComputeLocation) -> KernelSketch:
         inlined = s.inlined | self._inlined_into(location.func)
-        return KernelSketch(s.stages, self._ordered((*s.locations, location)), inlined, s.near, s.far)
+        return with_producers(s, self._ordered((*s.locations, location)), inlined, s.near, s.far)
 
     def _ordered(self, locations: Sequence[ComputeLocation]) -> tuple[ComputeLocation, ...]:
         if not self._order:
@@ -243,4 +243,16 @@ class ComputeLocations:
             consumers = self.bound.funcs[name].consumers
             only_here = all(c in inside and c not in elsewhere for c in consumers)
             (near if only_here else far).add(name)
-        return KernelSketch(sketch.stages, sketch.locations, sketch.inlined, frozenset(near), frozenset(far))
+        return with_producers(sketch, sketch.locations, sketch.inlined, frozenset(near), frozenset(far))
+
+
+def with_producers(
+    sketch: KernelSketch, locations: tuple[ComputeLocation, ...], inlined: frozenset[str],
+    near: frozenset[str] = frozenset(), far: frozenset[str] = frozenset(),
+) -> KernelSketch:  # fmt: skip
+    """Return a kernel with other producers and statuses of sources; only orders of warp tiles stay."""
+    if not sketch.warps:
+        return KernelSketch(sketch.stages, locations, inlined, near, far)
+    return KernelSketch(
+        sketch.stages, locations, inlined, near, far, sketch.orders, linear_threads=True, warps=sketch.warps
+    )

@@ -28,7 +28,7 @@ class Option(NamedTuple):
     """One option: the kernels that replace those of a decision (`OptionEnumerator.replaced_kernels`).
 
     Attributes:
-        kind: ``inline``, ``root``, ``block``, ``thread`` or ``tile``, for buckets and reports.
+        kind: ``inline``, ``root``, ``block``, ``warp``, ``thread`` or ``tile``, for buckets and reports.
         func: The Func that is placed or tiled.
         added: Successors of the replaced kernels, then new kernels.
         level: Level of the Func; None for a tiling.

@@ -14,8 +14,10 @@ from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.featurize.sketch.sketch import KernelSketch, innermost_dim, lane_sizes, thread_order
 from autosched.schedule.kernel.vector_access import max_vector_length
+from autosched.schedule.kernel.warp_tiles import WARP_THREADS
 from autosched.schedule.types import Level
 from autosched.search.beam.state import Params, PartialKernel, State, tiling_buckets
+from autosched.search.evaluate.batched import Kernel
 from autosched.search.evaluate.evaluator import TOO_MANY_READS, KernelEvaluator
 from autosched.search.guidance.level_restrictions import EVERY_LEVEL, FUSED, level_restrictions
 from autosched.search.rewrites.warp_reductions import has_lanes, only_whole_rows, only_whole_warps, with_long_rows
@@ -26,6 +28,7 @@ from autosched.search.space.decisions import Decision, Option, TileOptions
 from autosched.search.space.periods import periods
 from autosched.search.space.row_scans import scan_stage, with_scan_tilings
 from autosched.search.space.tilings import GuidedTile, default_tiling, member_tilings, root_tilings
+from autosched.search.space.warp_tilings import WarpTile, lanes_of_region, warp_tilings
 
 Ints = NDArray[np.int64]
 KeptKernels = tuple[tuple[PartialKernel, ...], tuple[float, ...]]
@@ -57,6 +60,7 @@ class OptionEnumerator:
     _member_tilings: dict[tuple[str, tuple[int, ...], bool], list[Params]] = field(init=False, default_factory=dict)
     _provisional: dict[KernelSketch, Params] = field(init=False, default_factory=dict)
     _blocks: dict[tuple[KernelSketch, Params], list[Option]] = field(init=False, default_factory=dict)
+    _warps: dict[tuple[KernelSketch, Params], list[Option]] = field(init=False, default_factory=dict)
     _pieces: dict[tuple[KernelSketch, Params, bool], PartialKernel] = field(init=False, default_factory=dict)
     _buckets: dict[tuple[KernelSketch, int], Ints] = field(init=False, default_factory=dict)
 
@@ -166,10 +170,12 @@ class OptionEnumerator:
         if "inline" in kinds and self.compute_locations.can_inline(func):
             options += self._inline_options(state, func, readers, unchanged)
         if fusion and len(readers) == 1 and self._has_one_kernel(state, func, readers[0]):
-            if "block" in kinds:
+            if "block" in kinds and not state.pieces[readers[0]].sketch.warps:
                 options += self._block_options(state, func, readers[0], unchanged)
             if "thread" in kinds and not has_atomic_update(func) and not has_lanes(func):
                 options += self._thread_options(state, func, readers[0], unchanged)
+            if "warp" in kinds and not has_lanes(func):
+                options += self._warp_options(state, func, readers[0], unchanged)
         return self._with_given_roots(func, options)
 
     def _with_given_roots(self, func: BoundFunc, options: list[Option]) -> list[Option]:
@@ -293,6 +299,90 @@ class OptionEnumerator:
             ]
         return options
 
+    def _warp_options(self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]) -> list[Option]:
+        """Return the options at WARP, one for each tile of a warp; of each lanes, where warps have tiles already.
+
+        The first Func at WARP gives the kernel tiles of its warps. Producers in shared memory are in their slices then.
+        """
+        piece = state.pieces[reader]
+        sketch = self.compute_locations.at_block(piece.sketch, func.name)
+        if not self._may_have_warps(sketch):
+            return []
+        (updated,) = self._with_status(state, func.name, [(sketch, piece)], kept)
+        key = updated, piece.params if piece.sketch.warps else ()
+        options = self._warps.get(key)
+        if options is None:
+            made = self._in_slices(piece, updated, func) if piece.sketch.warps else self._given_warps(updated, func)
+            options = self._warps[key] = [
+                Option("warp", func.name, (PartialKernel(*kernel, tiled=True),), Level.WARP) for kernel in made
+            ]
+        return options
+
+    def _may_have_warps(self, sketch: KernelSketch) -> bool:
+        """Whether the warps of a kernel may have tiles: no scan over rows, nor lanes or tiles that a guide chooses."""
+        stages = [self.bound.stage(*s) for s in sketch.stages]
+        if self.evaluator.target.kind != "cuda" or any(s.steps for s in stages):
+            return False
+        dims = self.evaluator.kernel_model(self.compute_locations.bare(sketch)).grid.dims
+        return not (lane_sizes(self.bound, sketch.stages) or self._guided_tile(sketch.func, dims))
+
+    def _in_slices(self, piece: PartialKernel, sketch: KernelSketch, func: BoundFunc) -> list[Kernel]:
+        """Return a kernel with one more producer in the slices of its warps, for some lanes."""
+        bare = self.compute_locations.at_block(self.compute_locations.bare(piece.sketch), func.name)
+        extents = self._extents[bare, piece.params]
+        if math.prod(extents) >= math.prod(func.extents):
+            return []
+        tilings = self.member_tilings(func.name, extents)
+        narrow = [t for t in tilings if WARP_THREADS // 2 <= math.prod(t) <= WARP_THREADS]
+        lanes = dict.fromkeys([lanes_of_region(self.bound, func.name, extents), *narrow])
+        return [(sketch, self.with_threads(piece, sketch, func.name, t)) for t in lanes]
+
+    def _given_warps(self, sketch: KernelSketch, func: BoundFunc) -> list[Kernel]:
+        """Return a kernel with each tile of its warps; its producers have lanes that suit their regions."""
+        model = self.evaluator.kernel_model(self.compute_locations.bare(sketch))
+        tiles = self.warp_tilings(sketch)
+        if not tiles:
+            return []
+        rows = np.ones((len(tiles), model.layout.count), np.int64)
+        rows[:, : model.layout.root_serial.stop] = [t.root for t in tiles]
+        extents = model.member_extents(rows)
+        for name, where in model.layout.members:
+            rows[:, where] = [lanes_of_region(model.bound, name, e) for e in extents[name].tolist()]
+        partial = extents[func.name].prod(axis=1) < math.prod(func.extents)
+        of_tile = {t[1:]: self.compute_locations.one(t.of(sketch)) for t in tiles}
+        return [
+            (of_tile[t[1:]], tuple(row)) for t, row, part in zip(tiles, rows.tolist(), partial, strict=True) if part
+        ]
+
+    def warp_tilings(self, sketch: KernelSketch) -> list[WarpTile]:
+        """Return the tiles of warps to try for a kernel's root."""
+        grid = self.evaluator.kernel_model(self.compute_locations.bare(sketch)).grid
+        sizes = dict(zip(grid.dims, grid.sizes.tolist(), strict=True))
+        return warp_tilings(self.bound, sketch.func, grid.dims, sizes, self.settings.max_serial_points)
+
+    def given_warp_tile(self, state: State, func: str, tile: WarpTile, threads: Params) -> list[Option]:
+        """Return the option at WARP with a given tile and given lanes of the Func; none if it does not apply.
+
+        Args:
+            state: The state.
+            func: The Func.
+            tile: The tile of a warp.
+            threads: Lanes of the Func by dimension.
+        """
+        bound = self.bound.funcs[func]
+        readers = self.replaced_kernels(state, Decision(func))
+        if len(readers) != 1 or not self._has_one_kernel(state, bound, readers[0]):
+            return []
+        piece = state.pieces[readers[0]]
+        sketch = self.compute_locations.at_block(piece.sketch, func)
+        if not self._may_have_warps(sketch):
+            return []
+        unchanged = [p for k, p in enumerate(state.pieces) if k != readers[0]]
+        (updated,) = self._with_status(state, func, [(sketch, piece)], unchanged)
+        params = (*tile.root, *self.with_threads(piece, sketch, func, threads)[len(tile.root) :])
+        made = PartialKernel(self.compute_locations.one(tile.of(updated)), params, tiled=True)
+        return [Option("warp", func, (made,), Level.WARP)]
+
     def _thread_options(
         self, state: State, func: BoundFunc, reader: int, kept: Sequence[PartialKernel]
     ) -> list[Option]:
@@ -366,6 +456,10 @@ class OptionEnumerator:
     def tilings(self, sketch: KernelSketch) -> list[Params]:
         """Return the tilings of a root kernel that occupy the multiprocessors."""
         bare = self.compute_locations.bare(sketch)
+        if bare not in self._tilings and sketch.warps:
+            cyclic = any(o.interleaved for s in sketch.stages for o in (sketch.order(s),))
+            tiles = [t.root for t in self.warp_tilings(sketch) if bool(t.cyclic) == cyclic]
+            self._tilings[bare] = list(dict.fromkeys(tiles))
         if bare not in self._tilings:
             grid = self.evaluator.kernel_model(bare).grid
             target = self.evaluator.target
@@ -448,7 +542,7 @@ class OptionEnumerator:
 
     def prefetch(self, states: Iterable[State], decision: Decision) -> None:
         """Compute the region of a Func that each state's reading kernel requires, in one batch per sketch."""
-        if decision.group is not None or "block" not in self.settings.locations:
+        if decision.group is not None or not {"block", "warp"} & set(self.settings.locations):
             return
         func = self.bound.funcs[decision.func]
         if func.is_output or self._is_needed_whole(func):

@@ -184,8 +184,8 @@ def test_wrong_settings_are_refused() -> None:
         SearchSettings(beam_size=0)
     with pytest.raises(InputError, match=r"dropout is 0\.0"):
         SearchSettings(dropout=0.0)
-    with pytest.raises(InputError, match=r"no location 'warp'"):
-        SearchSettings(locations=("warp",))
+    with pytest.raises(InputError, match=r"no location 'lane'"):
+        SearchSettings(locations=("lane",))
     with pytest.raises(InputError, match=r"unknown strategy 'beem'"):
         autosched.schedule(get_app("blur").build(), {"input": (34, 34)}, strategy="beem")
     assert {"roots", "beam", "sioutas"} <= set(STRATEGIES)
