@@ -298,9 +298,7 @@ class FeatureAssembler:
         stored = self.batch.nests.take([p.stored for p in self.batch.plans]) > 0
         put("global_bytes_written_by_kernel", written * (~nested | stored))
         put("live_out_bytes", written * stored)
-        steps = np.array(
-            [1 if p.warps else 1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64
-        )  # warps with tiles of their own pass no barrier of the block
+        steps = np.array([1 + len({int(b) for b in p.buffers[:, 0]}) for p in self.batch.plans], np.int64)
         put("steps_per_block", steps[self.batch.sketch][candidate] * ~nested)
 
     def _inlined(self, items: RaggedRows, local: Ints) -> Floats:

@@ -110,7 +110,7 @@ _LISTED: list[tuple[str, str, str]] = [
         "blocks",
         "Resident blocks of a multiprocessor by the limits of warps, shared memory and blocks.",
     ),
-    ("steps_per_block", "steps", "Thread loops of the block, with a barrier between them."),
+    ("steps_per_block", "steps", "Thread loops of the block or warp tile, with a barrier between them."),
     (
         "index_instructions_per_block",
         "instructions",
