@@ -48,9 +48,9 @@ def pinned_decisions(compute_locations: ComputeLocations, state: State) -> dict[
             if location.level is not Level.BLOCK:
                 decisions[location.func] = PinnedDecision(location.level, location)
                 continue
-            level = location.level if tile is None else Level.WARP
+            shared = Level.BLOCK if tile is None else Level.WARP
             threads = (piece.params[layout.threads_of(location.func)],)
-            decisions[location.func] = PinnedDecision(level, location, threads, tile)
+            decisions[location.func] = PinnedDecision(shared, location, threads, tile)
     for func, level in state.levels.items():
         if level is Level.ROOT:
             decisions[func] = PinnedDecision(level, None, tuple(p for _, p in sorted(roots.get(func, {}).items())))

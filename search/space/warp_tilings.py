@@ -11,6 +11,7 @@ from typing import NamedTuple
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.featurize.sketch.sketch import KernelSketch, NestOrder, thread_order
 from autosched.schedule.kernel.warp_tiles import WARP_THREADS
+from autosched.search.space.tilings import MOST_PADDING
 
 Warps = tuple[tuple[str, int], ...]
 Shape = dict[str, int]
@@ -19,6 +20,8 @@ WARPS = (4, 2, 8)
 """Warps of a block to try; the first is the default."""
 POINTS = (1, 2, 4, 8, 16)
 """Points of a lane to try in each dimension."""
+MOST_DIVIDED = 3
+"""Dimensions along which a lane has several points."""
 HALOS = (2, 4, 8)
 """Lanes to leave idle in the root, so that rows of its producers with so many more points have 32."""
 
@@ -49,7 +52,10 @@ def warp_tilings(
 ) -> list[WarpTile]:  # fmt: skip
     """Return the tiles of warps to try for a root: lanes of 32 x 1, 16 x 2, 8 x 4 and 8 x 2 x 2, times their points.
 
-    Points of a lane along the first dimension are cyclic. Tiles of about twice the extent or more are left out.
+    Points of a lane along the first dimension are cyclic. Dimensions of up to 16 points are also undivided: producers
+    without such a dimension, as without channels, are computed once then. Left out are tiles of twice the extent along
+    the first dimension, and tiles with more padding than `MOST_PADDING` along others, whose producers would be computed
+    for no point of the root.
 
     Args:
         bound: The pipeline.
@@ -64,9 +70,9 @@ def warp_tilings(
     if not order:
         return []
     tiles: dict[WarpTile, None] = {}
-    for lanes, points in itertools.product(_shapes(order, sizes, halos), _points(order, most_points)):
+    for lanes, points in itertools.product(_shapes(order, sizes, halos), _points(order, sizes, most_points)):
         extents = {d: lanes.get(d, 1) * points[d] for d in dims}
-        if any(extents[d] >= 2 * sizes[d] for d in dims):
+        if extents[order[0]] >= 2 * sizes[order[0]] or any(_padding(extents[d], sizes[d]) for d in order[1:]):
             continue
         root = (*(lanes.get(d, 1) for d in dims), *(points[d] for d in dims))
         cyclic = order[:1] if points[order[0]] > 1 else ()
@@ -102,11 +108,20 @@ def _shapes(order: Sequence[str], sizes: Mapping[str, int], halos: Sequence[int]
         yield {x: 8, deep[0]: 2, deep[1]: 2}
 
 
-def _points(order: Sequence[str], most: int) -> Iterator[Shape]:
+def _points(order: Sequence[str], sizes: Mapping[str, int], most: int) -> Iterator[Shape]:
     """Yield the points of a lane by dimension."""
-    for points in itertools.product(POINTS, repeat=min(len(order), 3)):
+    divided = [
+        dict.fromkeys([*POINTS, *([sizes[d]] if k and 1 < sizes[d] <= POINTS[-1] else [])])
+        for k, d in enumerate(order[:MOST_DIVIDED])
+    ]
+    for points in itertools.product(*divided):
         if prod(points) <= most:
             yield {d: points[k] if k < len(points) else 1 for k, d in enumerate(order)}
+
+
+def _padding(tile: int, size: int) -> bool:
+    """Whether tiles exceed the points of a dimension by too much."""
+    return -(-size // tile) * tile > MOST_PADDING * size
 
 
 def _arranged(order: Sequence[str], tiles: Mapping[str, int], count: int) -> Warps:
