@@ -12,11 +12,14 @@ import pytest
 from autosched import Func, Input, Pipeline, Var, float32, int32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.apps import local_laplacian
+from autosched.apps.app import Arrays
 from autosched.apps.registry import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lower.program import lower
-from autosched.runtime.backends.emulator import _spec
+from autosched.reference import interpret
+from autosched.runtime.backends.emulator import EmulatedExecutable, _spec
 from autosched.runtime.emulator import EmulatorError, ErrorKind, compile_emulated
 from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.io.structural_hash import structural_hash
@@ -229,6 +232,33 @@ def with_warp_tiles(bound: BoundPipeline, made: Schedule, seed: int) -> tuple[Sc
     drawn = [random_warp_tiles(bound, k, H200, rng) for k in made.kernels]
     kernels = tuple(other or k for other, k in zip(drawn, made.kernels, strict=True))
     return replace(made, kernels=kernels), sum(k is not None for k in drawn)
+
+
+def emulated(bound: BoundPipeline, made: Schedule, inputs: Arrays, params: dict[str, Any]) -> np.ndarray:
+    """Return the only output of a schedule, computed by the emulator."""
+    program = lower(bound, made)
+    outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
+    EmulatedExecutable(program).run(inputs, outputs, params)
+    (result,) = outputs.values()
+    return result
+
+
+def test_local_laplacian_differs_from_numpy_by_exp_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = get_app("local_laplacian")
+    inputs = app.make_inputs(app.small_sizes)
+    for polynomial in (False, True):
+        if polynomial:
+            monkeypatch.setattr(local_laplacian, "exp", lambda v: 1 + v + v * v * 0.5)
+        pipeline, sizes = app.configure({"levels": 3, "pyramid_levels": 2})
+        bound = bind(pipeline, app.shapes(app.small_sizes), sizes)
+        params: dict[str, Any] = {p.name: p.default for p in pipeline.params}
+        drawn = sample_schedule(bound, H200, np.random.default_rng(1), varied=True)
+        made, count = with_warp_tiles(bound, drawn, 1)
+        assert count and violations(bound, made, H200) == []
+        of_warps, of_blocks = (emulated(bound, s, inputs, params) for s in (made, drawn))
+        np.testing.assert_array_equal(of_warps, of_blocks)
+        (expected,) = interpret(pipeline, inputs, params).values()
+        np.testing.assert_allclose(of_warps.astype(int), expected.astype(int), rtol=0, atol=0 if polynomial else 1)
 
 
 SHORT = ("harris", "blur", "hist", "bilateral_grid")
