@@ -84,8 +84,8 @@ class TimeTileSearch:
             own = {name for name in inside if name in chain}
             if not own:
                 rest.append(k)
-            elif any(name not in chain and not is_boundary(bound.funcs[name]) for name in inside):
-                return None
+            elif any(f.name in inside and f.name not in chain and not is_boundary(f) for f in bound.funcs.values()):
+                return None  # cache reads are no Funcs of the pipeline
         return rest
 
     def _best_runs(self, chain: Sequence[str]) -> list[Kernel] | None:

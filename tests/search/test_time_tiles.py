@@ -14,8 +14,12 @@ import autosched
 from autosched import Func, Input, Pipeline, Var, float32, float64
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.cache_read import cache_name
+from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.schedule.types import Level, StageId
 from autosched.search.beam.beam import BeamSearch
 from autosched.search.beam.expand import Expander
+from autosched.search.beam.state import PartialKernel, State
 from autosched.search.beam.to_schedule import schedule_of
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.evaluate.evaluator import KernelEvaluator
@@ -23,8 +27,10 @@ from autosched.search.refine.large_neighbourhood import Refinement
 from autosched.search.refine.retile import Retiler
 from autosched.search.refine.time_tile_search import TimeTileSearch
 from autosched.search.settings import SearchSettings
+from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.space.time_tiles import repeated_funcs
 from autosched.target import get_target
+from tests.schedule.building import chain_pipeline
 
 y, x = Var("y"), Var("x")
 
@@ -161,3 +167,16 @@ def test_different_stages_are_no_chain() -> None:
     down[y, x] = across[y - 1, x] + across[y + 1, x]
     bound = bind(Pipeline(down.over(y=(0, 64), x=(0, 64))), {"u": (64, 64)})
     assert repeated_funcs(bound, frozenset()) == []
+
+
+def test_a_kernel_with_a_cache_read_has_no_other_funcs() -> None:
+    bound = bind(chain_pipeline(2), {"img": (64, 64)})
+    target = get_target("h200")
+    evaluator = KernelEvaluator(bound, target, analytical_model(target), SearchSettings())
+    enumerator = OptionEnumerator(evaluator)
+    search = TimeTileSearch(evaluator, enumerator, Retiler(evaluator, enumerator))
+    out = StageId("out")
+    copied = KernelSketch((out,), (ComputeLocation(cache_name("img"), Level.BLOCK, out),), frozenset({"f1"}))
+    state = State((PartialKernel(copied, (), tiled=True),), (1.0,), {}, 1.0, 0)
+    assert search._rest(state, frozenset({"f1", "out"})) == []
+    assert search._rest(state, frozenset({"out"})) is None
