@@ -240,7 +240,7 @@ class BeamSearch:
         seen: Counter[int] = Counter()
         chosen: list[State] = []
         with_warps, most_with_warps = 0, size // WARP_TILE_SHARE
-        while heap and len(chosen) < size:
+        while heap and len(chosen) - with_warps < size:
             cost, _, entry = heapq.heappop(heap)
             if keep < 1 and heap and self.rng.random() >= keep:
                 continue

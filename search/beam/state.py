@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 Params = tuple[int, ...]
 
 WARP_TILE_SHARE = 4
-"""One state of so many may have warp tiles: their tile is chosen with their first producer, so that they are ahead of
-other states until these have their producers, too."""
+"""States of a beam for each one that may have warp tiles, beside them: such a tile is chosen with its first producer,
+so that these states are ahead of others until those have their producers, too."""
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -76,7 +76,8 @@ class Beam:
         """Return the best schedules of all passes; see `Strategy.search`.
 
         Rewrites of the pipeline are searched as well (see `autosched.search.rewrites.portfolio`). The result is that of
-        the rewrite whose best schedule is predicted to be fastest.
+        the rewrite whose best schedule is predicted to be fastest. With WARP among the locations there are two
+        searches, one of them without it, which share the time budget.
         """
         return _search_rewrites(bound, target, self.settings, None, cost, seconds, seed, count)
 
@@ -100,7 +101,7 @@ class DynamicProgramming:
     ) -> SearchResult:  # fmt: skip
         """Return the schedules of the cheapest partitions, refined; see `Strategy.search`.
 
-        Rewrites of the pipeline are searched as well, as by `Beam`.
+        Rewrites of the pipeline are searched as well, and with WARP twice, as by `Beam`.
         """
         return _search_rewrites(bound, target, self.settings, self.fusion, cost, seconds, seed, count)
 
@@ -122,6 +123,22 @@ def _search_rewrites(
         count: Most schedules to return.
     """
     started = time.perf_counter()
+    if "warp" in settings.locations and target.kind == "cuda":
+        # Later steps improve kernels without warp tiles alone, so a slightly slower state may end faster.
+        without = replace(settings, locations=tuple(kind for kind in settings.locations if kind != "warp"))
+        part = None if seconds is None else seconds / 2
+        tried = [_search_once(bound, target, s, fusion, cost, part, seed, count) for s in (without, settings)]
+        best = _fastest(tried)
+        return replace(best, seconds=time.perf_counter() - started, cut_short=any(r.cut_short for r in tried))
+    return _search_once(bound, target, settings, fusion, cost, seconds, seed, count)
+
+
+def _search_once(
+    bound: BoundPipeline, target: Target, settings: SearchSettings, fusion: FusionSettings | None,
+    cost: CostModel | None, seconds: float | None, seed: int, count: int,
+) -> SearchResult:  # fmt: skip
+    """Return the result of the best rewrite with these settings; see `_search_rewrites`."""
+    started = time.perf_counter()
     model = cost or analytical_model(target)
     if is_too_long(bound):
         return baseline_alone(bound, target, TOO_LONG)
@@ -130,10 +147,15 @@ def _search_rewrites(
     shared_cache: CrossRewriteCache[Verdicts] | None = CrossRewriteCache() if len(rewrites) > 1 else None
     searches = [RewriteSearch(r, target, model, settings, seed, shared_cache, fusion) for r in rewrites]
     results = list(search_portfolio(searches, seconds, count))
-    best = min(results, key=lambda result: (math.isnan(result.ranked[0].seconds), result.ranked[0].seconds))
+    best = _fastest(results)
     elapsed = time.perf_counter() - started
     late = seconds is not None and elapsed > seconds
     return replace(best, seconds=elapsed, cut_short=late or any(s.cut_short for s in searches))
+
+
+def _fastest(results: Sequence[SearchResult]) -> SearchResult:
+    """Return the result whose best schedule is predicted to be fastest; the first of equal ones."""
+    return min(results, key=lambda result: (math.isnan(result.ranked[0].seconds), result.ranked[0].seconds))
 
 
 STRATEGIES: Mapping[str, Strategy] = {

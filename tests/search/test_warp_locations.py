@@ -127,3 +127,15 @@ def test_beam_search_computes_funcs_per_warp() -> None:
     ranked = Beam(settings).search(bound, H200).ranked
     assert all(violations(bound, r.schedule, H200) == [] for r in ranked)
     assert any(m.at.level is Level.WARP for r in ranked for k in r.schedule.kernels for m in k.fused)
+
+
+@pytest.mark.parametrize("name", ["unsharp", "harris"])
+def test_a_search_with_the_location_finds_no_slower_schedule(name: str) -> None:
+    app = get_app(name)
+    bound = bind(app.build(), app.shapes(app.small_sizes))
+    settings = SearchSettings(passes=1, refine=0, mainloops=False, sliding_windows=False)
+    plain, other = (
+        Beam(replace(settings, locations=(*settings.locations, *more))).search(bound, H200).ranked[0].seconds
+        for more in ((), ("warp",))
+    )
+    assert other <= plain
