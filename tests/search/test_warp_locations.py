@@ -123,7 +123,9 @@ def test_pinned_decisions_make_the_same_kernels(seed: int) -> None:
 
 def test_beam_search_computes_funcs_per_warp() -> None:
     bound = bind(chain_pipeline(3), {"img": (512, 512)})
-    settings = replace(SETTINGS, locations=("inline", "warp"), refine=1, passes=2, max_inlined_calls=4)
+    settings = replace(
+        SETTINGS, locations=("inline", "warp"), refine=1, passes=2, max_inlined_calls=4, partitions=False
+    )
     ranked = Beam(settings).search(bound, H200).ranked
     assert all(violations(bound, r.schedule, H200) == [] for r in ranked)
     assert any(m.at.level is Level.WARP for r in ranked for k in r.schedule.kernels for m in k.fused)
