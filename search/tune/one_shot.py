@@ -49,7 +49,6 @@ SEARCH_SHARE = 0.8
 _UNCHECKED: Mapping[str, object] = {"registers": "unchecked"}
 
 
-@reduced_gc()
 def find_schedule(
     bound: BoundPipeline,
     target: Target,
@@ -88,13 +87,14 @@ def find_schedule(
     model = cost_model(request.cost, target) if request.strategy is None else None
     started = time.perf_counter()
     deadline = None if request.seconds is None else started + request.seconds
-    result, failed = _search(bound, target, request, params, progress, model, deadline)
-    notes = [result.note] if result.note else []
     trials = None
-    result = conforming(bound, result, request.guide, target)
-    if request.strategy is None:
-        result, note = _prefer_without_spills(bound, target, request, result, deadline)
-        notes += [note] if note else []
+    with reduced_gc():  # not a decorator, whose frame warnings would name
+        result, failed = _search(bound, target, request, params, progress, model, deadline)
+        notes = [result.note] if result.note else []
+        result = conforming(bound, result, request.guide, target)
+        if request.strategy is None:
+            result, note = _prefer_without_spills(bound, target, request, result, deadline)
+            notes += [note] if note else []
     if not failed and _times_finalists(request, target):
         trials, note = time_finalists(bound, target, result, params, _left(deadline))
         result = result if trials is None else trials.reordered(result)

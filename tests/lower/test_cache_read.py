@@ -157,7 +157,7 @@ def test_illegal_cache_reads() -> None:
         "kernel 0: it caches rows, but computes rows itself; only sources outside the kernel can be cached"
     )
     in_thread = member(thread("out", 4), "yx", img__staged="sy=3 sx=3")
-    wanted = "kernel 0: img.staged is at THREAD; a cache read must be at BLOCK or MAINLOOP"
+    wanted = "kernel 0: img.staged is at THREAD; a cache read must be at BLOCK, MAINLOOP or WARP"
     assert violation([in_thread], ["rows"]) == wanted
     unknown = replace(
         copy, tilings=(replace(copy.tilings[0], stage=copy.tilings[0].stage._replace(func="raws.staged")),)

@@ -41,7 +41,7 @@ BODY: tuple[Stmt, ...] = (
 )
 PARTS = {
     "Value": "values", "tuple[Value, ...]": "values", "Index": "indices", "tuple[Index, ...]": "indices",
-    "Body": "bodies", "tuple[Stmt, ...]": "bodies",
+    "tuple[CompareIndex, ...]": "values", "Body": "bodies", "tuple[Stmt, ...]": "bodies",
 }  # fmt: skip
 
 

@@ -123,5 +123,5 @@ def test_illegal_alignments() -> None:
     in_thread: FusedProducer = replace(member(thread("out", 4), "yx", twice="sx=5"), aligned=TileAlignment(4))
     loops: Kernel = kernel(bound, [root("out", f"by=2 bx={BLOCKS} tx=8 ty=8 sx=4")], [in_thread])
     (found,) = violations(bound, schedule(bound, loops), H200)
-    wanted = "kernel 0: twice: only a tile at BLOCK that has dimensions can be aligned; remove its alignment"
+    wanted = "kernel 0: twice: only a tile at BLOCK or WARP that has dimensions can be aligned; remove its alignment"
     assert found == wanted

@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[Kernel, str]] = {
     ),
     "a cache read at THREAD": (
         kernel(BOUND, GOOD.roots, [A, replace(B, at=thread("dot.1", 5))]),
-        "b.staged is at THREAD; a cache read must be at BLOCK or MAINLOOP",
+        "b.staged is at THREAD; a cache read must be at BLOCK, MAINLOOP or WARP",
     ),
     "one of two is double-buffered": (
         kernel(BOUND, GOOD.roots, [replace(A, buffers=2), B]),

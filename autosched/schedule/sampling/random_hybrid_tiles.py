@@ -33,7 +33,7 @@ def random_hybrid_tiles(
         target: Device limits.
         rng: Source of randomness.
     """
-    producers = [m for m in kernel.fused if m.at.level in _LEVELS and m.tilings]
+    producers = [m for m in kernel.fused if m.at.level in _LEVELS and m.tilings and not m.materialised]
     lanes = [p for p in kernel.roots[0].tiling.of_kind(LoopKind.THREAD) if p.extent > 1]
     if not producers or kernel.mainloop_at is not None or prod(p.extent for p in lanes) > WARP_THREADS:
         return None
