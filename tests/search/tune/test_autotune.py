@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +74,13 @@ def test_weights_are_trained(undisturbed: Path, tmp_path: Path) -> None:
 
 def test_files_of_another_run_are_refused(undisturbed: Path) -> None:
     def begin(**changes: object) -> Tuner:
-        settings = TuneSettings(**{"iterations": 3, "samples": 4, "searches": 5, "search": SETTINGS.search, **changes})  # type: ignore[arg-type]
+        settings = replace(SETTINGS, **changes)  # type: ignore[arg-type]
         return Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", settings, measure=MEASURE, resume=True)
 
     assert begin().state.iteration == 3
     assert begin(iterations=5).state.iteration == 3
     with pytest.raises(InputError, match="of a tuning run with another pipeline"):
-        begin(seed=1)
+        begin(seed=2)
     with pytest.raises(InputError, match="resume it, or choose another"):
         Tuner(PROBLEM, TARGET, QuickBackend(), undisturbed / "t.sqlite", SETTINGS, measure=MEASURE)
 
@@ -109,7 +110,7 @@ def test_time_budget(tmp_path: Path, undisturbed: Path) -> None:
         shutil.copy(file, tmp_path)
     found = tuned(tmp_path)
     again = Tuner(
-        PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", TuneSettings(9, 4, 5, search=SETTINGS.search),
+        PROBLEM, TARGET, QuickBackend(), tmp_path / "t.sqlite", replace(SETTINGS, iterations=9),
         measure=MEASURE, resume=True,
     ).run(seconds=0.01)  # fmt: skip
     assert again.cut_short
