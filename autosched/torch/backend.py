@@ -1,0 +1,62 @@
+"""The backend ``autosched`` of `torch.compile`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch._decomp import core_aten_decompositions
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from autosched.torch.explanation import record_graph
+from autosched.torch.options import Options, parse_options
+from autosched.torch.partition import partition_graph
+from autosched.torch.region import Region
+
+
+def autosched_backend(
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile a graph of Dynamo: forward and backward become pipelines where they can.
+
+    Args:
+        graph: Dynamo's graph.
+        example_inputs: Fake tensors and sizes.
+        options: The ``options`` of `torch.compile`; see `autosched.torch.options.Options`.
+        mode: The ``mode`` of `torch.compile`.
+
+    Raises:
+        InputError: For an unknown option, or a value that does not fit.
+    """
+    chosen = parse_options(options, mode)
+    compiler = functools.partial(_compile_aten, options=chosen)
+    compile_graph = aot_autograd(
+        fw_compiler=compiler,
+        bw_compiler=compiler,
+        inference_compiler=compiler,
+        decompositions=core_aten_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    return compile_graph(graph, example_inputs)
+
+
+def _compile_aten(graph: GraphModule, example_inputs: Sequence[Any], *, options: Options) -> Callable[..., Any]:
+    partition = partition_graph(graph)
+    regions: list[Region] = []
+    for name in partition.regions:
+        submodule = partition.graph.get_submodule(name)
+        assert isinstance(submodule, GraphModule)
+        regions.append(Region(submodule, name, options))
+        setattr(partition.graph, name, regions[-1])
+    partition.graph.recompile()
+    record_graph(partition, tuple(regions))
+    boxed: Callable[..., Any] = make_boxed_func(partition.graph.forward)
+    return boxed

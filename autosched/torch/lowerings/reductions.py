@@ -1,0 +1,356 @@
+"""Lowerings of reductions, softmax and cumulative sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from autosched.lang import functions as fn
+from autosched.lang.dtypes import DType, bool_, float32, uint8
+from autosched.lang.expr import Expr, ExprLike
+from autosched.lang.func import Func
+from autosched.lang.operators import as_expr, binary
+from autosched.lang.rdom import OPERATOR_OF, RDom, argmax, argmin, reduction_identity
+from autosched.torch.lowerings.pointwise import constant, converted
+from autosched.torch.lowerings.registry import LoweringContext, register
+from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates, element_type
+
+aten = torch.ops.aten
+
+RUN = 1024
+"""Longest run of floating-point terms that are added in order; longer sums are sums of such runs."""
+
+Dims = Sequence[int] | int | None
+
+
+def reduced_axes(dims: Dims, rank: int) -> tuple[int, ...]:
+    """Return the dimensions of a reduction from 0; all where there are none."""
+    if dims is None or (not isinstance(dims, int) and not dims):
+        return tuple(range(rank))
+    given = [dims] if isinstance(dims, int) else dims
+    return tuple(sorted({d % rank for d in given})) if rank else ()
+
+
+def accumulator(dtype: DType) -> DType:
+    """Return the type in which terms are added: half precision in float32."""
+    return float32 if dtype.is_float and dtype.bits == 16 else dtype
+
+
+def fold(
+    kind: str, term: Callable[[Point], Expr], shape: Sequence[int], axes: Sequence[int], name: str
+) -> Callable[[Point], Expr]:
+    """Return a reduction of terms as a function of the coordinates that are left.
+
+    Long sums of floating-point numbers are sums of runs of at most `RUN` terms, as the error grows with the number of
+    terms that are added in order.
+
+    Args:
+        kind: ``sum``, ``prod``, ``min`` or ``max``.
+        term: Term at a point of `shape`.
+        shape: Extents of all dimensions.
+        axes: The dimensions that are reduced, from 0, in order.
+        name: Name of the Funcs.
+    """
+    if not axes:
+        return term
+    others = [k for k in range(len(shape)) if k not in axes]
+    outer = coordinates(len(others))
+    probe = term(tuple(coordinates(len(shape))))
+    count = math.prod(shape[k] for k in axes)
+    if kind == "sum" and probe.dtype.is_float and count > RUN:
+        last = axes[-1]
+        if len(axes) > 1 and shape[last] > 1:
+            inner = fold(kind, term, shape, [last], f"{name}_{last}")
+            left = [n for k, n in enumerate(shape) if k != last]
+            return fold(kind, inner, left, [k for k in axes if k != last], name)
+        if shape[last] > RUN:
+            return _fold_runs(kind, term, shape, last, [k for k in axes if k != last], name)
+    domain = RDom("r", **{f"k{axis}": shape[axis] for axis in axes})
+    place: dict[int, ExprLike] = {**dict(zip(others, outer, strict=True)), **dict(zip(axes, domain.vars, strict=True))}
+    value = term(tuple(place[k] for k in range(len(shape))))
+    func = Func(name)
+    func[outer] = reduction_identity(kind, value.dtype)
+    func.update(outer, binary(OPERATOR_OF[kind], func[outer], value), over=domain.vars)
+    return lambda p: func[tuple(p)]
+
+
+def _fold_runs(
+    kind: str, term: Callable[[Point], Expr], shape: Sequence[int], axis: int, rest: Sequence[int], name: str
+) -> Callable[[Point], Expr]:
+    """Return a reduction along one dimension by runs; the last run may have fewer terms."""
+    n = shape[axis]
+    run = max(32, 1 << (math.isqrt(n) - 1).bit_length())
+    runs = -(-n // run)
+    split = [*shape[:axis], runs, run, *shape[axis + 1 :]]
+
+    def term_of_run(p: Point) -> Expr:
+        i = as_expr(p[axis]) * run + p[axis + 1]
+        value = term((*p[:axis], i, *p[axis + 2 :]))
+        return value if n % run == 0 else fn.select(i < n, value, reduction_identity(kind, value.dtype))
+
+    inner = fold(kind, term_of_run, split, [axis + 1], f"{name}_runs")
+    left = [*shape[:axis], runs, *shape[axis + 1 :]]
+    return fold(kind, inner, left, sorted([axis, *rest]), name)
+
+
+def reduced(
+    context: LoweringContext,
+    a: TensorValue,
+    dims: Dims,
+    keepdim: bool,
+    kind: str,
+    term: Callable[[Expr], Expr],
+    finish: Callable[[Expr], Expr] = lambda e: e,
+) -> TensorValue:
+    """Return a reduction as a tensor.
+
+    Args:
+        context: The context of the lowering.
+        a: The tensor.
+        dims: Its reduced dimensions; all where there are none.
+        keepdim: Whether they stay, with one element.
+        kind: ``sum``, ``prod``, ``min`` or ``max``.
+        term: Makes a term of an element.
+        finish: Makes the result of a reduced value.
+    """
+    axes = reduced_axes(dims, len(a.shape))
+    total = fold(kind, lambda p: term(a.at(p)), a.shape, axes, context.name)
+    return _finished(context, a, axes, keepdim, lambda p: finish(total(p)))
+
+
+def _finished(
+    context: LoweringContext, a: TensorValue, axes: Sequence[int], keepdim: bool, total: Callable[[Point], Expr]
+) -> TensorValue:
+    others = [k for k in range(len(a.shape)) if k not in axes]
+    dtype = element_type(context.fake.dtype)
+
+    def at(p: Point) -> Expr:
+        return converted(total(tuple(p[k] for k in others) if keepdim else p), dtype)
+
+    return TensorValue(context.fake, at)
+
+
+def _count(a: TensorValue, dims: Dims) -> int:
+    return math.prod(a.shape[k] for k in reduced_axes(dims, len(a.shape)))
+
+
+@register(aten.sum.default, aten.sum.dim_IntList)
+def lower_sum(
+    context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, **_: Any
+) -> TensorValue:
+    """Add elements."""
+    inner = accumulator(element_type(context.fake.dtype))
+    return reduced(context, a, dims, keepdim, "sum", lambda e: converted(e, inner))
+
+
+@register(aten.prod.default, aten.prod.dim_int)
+def lower_prod(
+    context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, **_: Any
+) -> TensorValue:
+    """Multiply elements."""
+    inner = accumulator(element_type(context.fake.dtype))
+    return reduced(context, a, dims, keepdim, "prod", lambda e: converted(e, inner))
+
+
+@register(aten.mean.default, aten.mean.dim)
+def lower_mean(
+    context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, **_: Any
+) -> TensorValue:
+    """Average elements."""
+    inner = accumulator(element_type(context.fake.dtype))
+    count = _count(a, dims)
+    return reduced(
+        context, a, dims, keepdim, "sum", lambda e: converted(e, inner), lambda e: e / constant(count, inner)
+    )
+
+
+@register(aten.amax.default)
+def lower_amax(context: LoweringContext, a: TensorValue, dims: Dims = (), keepdim: bool = False) -> TensorValue:
+    """Return the largest element."""
+    return _extreme(context, a, dims, keepdim, "max")
+
+
+@register(aten.amin.default)
+def lower_amin(context: LoweringContext, a: TensorValue, dims: Dims = (), keepdim: bool = False) -> TensorValue:
+    """Return the smallest element."""
+    return _extreme(context, a, dims, keepdim, "min")
+
+
+@register(aten.max.default)
+def lower_max(context: LoweringContext, a: TensorValue) -> TensorValue:
+    """Return the largest element of all."""
+    return _extreme(context, a, None, False, "max")
+
+
+@register(aten.min.default)
+def lower_min(context: LoweringContext, a: TensorValue) -> TensorValue:
+    """Return the smallest element of all."""
+    return _extreme(context, a, None, False, "min")
+
+
+def _extreme(context: LoweringContext, a: TensorValue, dims: Dims, keepdim: bool, kind: str) -> TensorValue:
+    if _count(a, dims) == 0:
+        raise UnsupportedError(f"{kind} of no element")
+    return reduced(context, a, dims, keepdim, kind, lambda e: converted(e, uint8) if a.dtype == bool_ else e)
+
+
+@register(aten.any.default, aten.any.dim, aten.any.dims)
+def lower_any(context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False) -> TensorValue:
+    """Return whether an element is not zero."""
+    return reduced(context, a, dims, keepdim, "max", lambda e: converted(converted(e, bool_), uint8))
+
+
+@register(aten.all.default, aten.all.dim, aten.all.dims)
+def lower_all(context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False) -> TensorValue:
+    """Return whether no element is zero."""
+    return reduced(context, a, dims, keepdim, "min", lambda e: converted(converted(e, bool_), uint8))
+
+
+@register(aten.var.correction)
+def lower_var(
+    context: LoweringContext,
+    a: TensorValue,
+    dims: Dims = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> TensorValue:
+    """Return the variance, in two passes."""
+    return _variance(context, a, dims, correction, keepdim)[0]
+
+
+@register(aten.var_mean.correction)
+def lower_var_mean(
+    context: LoweringContext,
+    a: TensorValue,
+    dims: Dims = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[TensorValue, TensorValue]:
+    """Return variance and mean, in two passes."""
+    return _variance(context, a, dims, correction, keepdim)
+
+
+def _variance(
+    context: LoweringContext, a: TensorValue, dims: Dims, correction: float | None, keepdim: bool
+) -> tuple[TensorValue, TensorValue]:
+    if isinstance(context.fake, tuple | list):
+        fake, mean_fake = context.fake
+    else:
+        fake = mean_fake = context.fake
+    axes = reduced_axes(dims, len(a.shape))
+    others = [k for k in range(len(a.shape)) if k not in axes]
+    count = _count(a, dims)
+    inner = accumulator(a.dtype)
+    source = a.stored(f"{context.name}_of")
+    total = fold("sum", lambda p: converted(source.at(p), inner), a.shape, axes, f"{context.name}_sum")
+    mean = Func(f"{context.name}_mean")
+    outer = coordinates(len(others))
+    mean[outer] = total(outer) / constant(count, inner)
+
+    def squared(p: Point) -> Expr:
+        difference: Expr = converted(source.at(p), inner) - mean[tuple(p[k] for k in others)]
+        return difference * difference
+
+    squares = fold("sum", squared, a.shape, axes, f"{context.name}_squares")
+    divisor = constant(max(count - (1 if correction is None else correction), 0), inner)
+    of = LoweringContext(context.name, fake, context.add_check)
+    mean_of = LoweringContext(context.name, mean_fake, context.add_check)
+    return (
+        _finished(of, a, axes, keepdim, lambda p: squares(p) / divisor),
+        _finished(mean_of, a, axes, keepdim, lambda p: mean[tuple(p)]),
+    )
+
+
+def _arg_extreme(context: LoweringContext, a: TensorValue, dim: int, kind: str) -> Func:
+    """Return a Func of the places and values of the first extreme elements along a dimension."""
+    rank = len(a.shape)
+    axis = dim % rank if rank else 0
+    if not rank or not a.shape[axis]:
+        raise UnsupportedError(f"arg{kind} of a number or of no element")
+    source = a.stored(f"{context.name}_of")
+    outer = coordinates(rank - 1)
+    domain = RDom("r", k=a.shape[axis])
+    element = source.at((*outer[:axis], domain[0], *outer[axis:]))
+    place, value = (argmax if kind == "max" else argmin)(
+        converted(element, uint8) if a.dtype == bool_ else element, over=domain, name=f"{context.name}_arg"
+    )
+    func = Func(f"{context.name}_at")
+    func[outer] = (place, value)
+    return func
+
+
+def _component(func: Func, point: Point, component: int) -> Expr:
+    value: Expr = func[tuple(point)][component]
+    return value
+
+
+def _lower_arg(operator: Any, kind: str) -> None:
+    @register(operator)
+    def lower(context: LoweringContext, a: TensorValue, dim: int | None = None, keepdim: bool = False) -> TensorValue:
+        if dim is None:
+            raise UnsupportedError(f"arg{kind} of a whole tensor")
+        func = _arg_extreme(context, a, dim, kind)
+        axes = reduced_axes(dim, len(a.shape))
+        return _finished(context, a, axes, keepdim, lambda p: _component(func, p, 0))
+
+
+def _lower_extreme_with_place(operator: Any, kind: str) -> None:
+    @register(operator)
+    def lower(
+        context: LoweringContext, a: TensorValue, dim: int, keepdim: bool = False
+    ) -> tuple[TensorValue, TensorValue]:
+        func = _arg_extreme(context, a, dim, kind)
+        axes = reduced_axes(dim, len(a.shape))
+        values, places = (LoweringContext(context.name, fake, context.add_check) for fake in context.fake)
+        return (
+            _finished(values, a, axes, keepdim, lambda p: _component(func, p, 1)),
+            _finished(places, a, axes, keepdim, lambda p: _component(func, p, 0)),
+        )
+
+
+for _name, _kind in (("max", "max"), ("min", "min")):
+    _lower_arg(getattr(aten, f"arg{_name}").default, _kind)
+    _lower_extreme_with_place(getattr(aten, _name).dim, _kind)
+
+
+@register(aten._softmax.default)
+def lower_softmax(context: LoweringContext, a: TensorValue, dim: int, half_to_float: bool) -> TensorValue:
+    """Return the softmax along a dimension."""
+    exponentials, total, _ = _softmax_parts(context, a, dim)
+    result = element_type(context.fake.dtype)
+    return TensorValue(context.fake, lambda p: converted(exponentials(p) / total(p), result))
+
+
+@register(aten._log_softmax.default)
+def lower_log_softmax(context: LoweringContext, a: TensorValue, dim: int, half_to_float: bool) -> TensorValue:
+    """Return the logarithm of the softmax along a dimension."""
+    _, total, shifted = _softmax_parts(context, a, dim)
+    result = element_type(context.fake.dtype)
+    return TensorValue(context.fake, lambda p: converted(shifted(p) - fn.log(total(p)), result))
+
+
+def _softmax_parts(
+    context: LoweringContext, a: TensorValue, dim: int
+) -> tuple[Callable[[Point], Expr], Callable[[Point], Expr], Callable[[Point], Expr]]:
+    """Return exponentials, their sum, and the elements less the largest."""
+    rank = len(a.shape)
+    if not rank:
+        raise UnsupportedError("softmax of a number")
+    axis = dim % rank
+    inner = accumulator(a.dtype)
+    source = a.stored(f"{context.name}_of")
+    largest = fold("max", lambda p: converted(source.at(p), inner), a.shape, [axis], f"{context.name}_max")
+
+    def shifted(p: Point) -> Expr:
+        return converted(source.at(p), inner) - largest((*p[:axis], *p[axis + 1 :]))
+
+    exponentials = Func(f"{context.name}_exp")
+    point = coordinates(rank)
+    exponentials[point] = fn.exp(shifted(point))
+    total = fold("sum", lambda p: exponentials[tuple(p)], a.shape, [axis], f"{context.name}_sum")
+    return lambda p: exponentials[tuple(p)], lambda p: total((*p[:axis], *p[axis + 1 :])), shifted
