@@ -43,27 +43,35 @@ settings.register_profile("autosched", deadline=None)  # a machine may be busy
 settings.load_profile("autosched")
 
 
-HALVED = frozenset({
-    "lower/test_hybrid_tiles.py", "lower/test_per_reduction_step.py", "lower/test_private_producers.py",
-    "lower/test_row_scans.py", "lower/test_sliding_window.py", "lower/test_warp_reduction.py",
-    "random_pipelines/test_families.py", "regression/test_empty_arrays.py", "regression/test_integer_widths.py",
-    "runtime/test_emulator_vectors.py", "search/forma/test_strategy.py", "search/sioutas/test_strategy.py",
-    "search/test_large_neighbourhood.py", "search/test_row_kernels.py", "test_extents.py",
-})  # fmt: skip
-"""Files whose tests have many cases that differ in an element type, a size or an app; every second is a long run."""
-LEAST_CASES = 6
-"""Cases of a test in these files from which on every second is a long run."""
+SAMPLED = {
+    "codegen/test_split_table_lookups.py": 2, "lower/test_hybrid_tiles.py": 2, "lower/test_per_reduction_step.py": 2,
+    "lower/test_private_producers.py": 2, "lower/test_register_windows.py": 2, "lower/test_row_scans.py": 2,
+    "lower/test_sliding_window.py": 2, "lower/test_warp_reduction.py": 3, "lower/test_warp_tiles.py": 2,
+    "measure/simulated/test_linear_threads.py": 2, "random_pipelines/test_families.py": 2,
+    "regression/test_empty_arrays.py": 2, "regression/test_integer_widths.py": 2,
+    "runtime/test_emulator_vectors.py": 2, "runtime/test_nvrtc_batch.py": 2, "search/forma/test_strategy.py": 2,
+    "search/sioutas/test_strategy.py": 2, "search/test_beam.py": 2, "search/test_effort.py": 2,
+    "search/test_large_neighbourhood.py": 2, "search/test_phases.py": 2, "search/test_row_kernels.py": 2,
+    "search/test_unroll_and_jam_savings.py": 2, "test_cli_apps.py": 4, "test_extents.py": 2,
+    "test_far_coordinates.py": 2, "test_suite_schedules.py": 2,
+}  # fmt: skip
+"""Files whose tests have many cases that differ in an element type, a size or an app: of n cases, all but the first are
+long runs."""
+LEAST_CASES = 4
+"""Cases of a test in these files from which on some are long runs."""
 
 
-def _mark_every_second_case(items: list[pytest.Item]) -> None:
+def _mark_sampled_cases(items: list[pytest.Item]) -> None:
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             cases.setdefault((item.path, item.originalname), []).append(item)
     for (path, _), group in cases.items():
-        if path.relative_to(Path(__file__).parent).as_posix() in HALVED and len(group) >= LEAST_CASES:
-            for item in group[1::2]:
-                item.add_marker(pytest.mark.fuzz)
+        every = SAMPLED.get(path.relative_to(Path(__file__).parent).as_posix(), 1)
+        if every > 1 and len(group) >= LEAST_CASES:
+            for k, item in enumerate(group):
+                if k % every:
+                    item.add_marker(pytest.mark.fuzz)
 
 
 @functools.cache
@@ -86,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _mark_every_second_case(items)
+    _mark_sampled_cases(items)
     if "fuzz" in (config.option.markexpr or ""):
         return
     skip = pytest.mark.skip(reason="a long run: make fuzz")

@@ -180,6 +180,7 @@ def test_witnesses_agree_on_many(shard: int) -> None:
     assert not coverage.missing(USUAL), coverage.report()
 
 
+@pytest.mark.fuzz
 def test_schedules_and_pipelines_cover_what_they_should() -> None:
     """Lowering alone is fast, so rare features can be required."""
     coverage, stats = Coverage(), SampleStats()

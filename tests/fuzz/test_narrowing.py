@@ -129,7 +129,7 @@ def check_ranges(seeds: range) -> int:
 
 
 def test_narrowed_integers_agree() -> None:
-    assert sum(map(check_narrowing, range(12))) >= 5
+    assert sum(map(check_narrowing, range(7))) >= 3
 
 
 def test_ranges_contain_values() -> None:

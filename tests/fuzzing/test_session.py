@@ -17,7 +17,7 @@ from fuzzing.worker_pool import ProgramWorkers, Task
 from tests.fuzzing.conftest import SCRIPTS
 from tests.fuzzing.small import clumsy_judge, small
 
-PROGRAMS_OF_CI = 14
+PROGRAMS_OF_CI = 8
 """Number of programs in the tests: about a minute of one core."""
 
 
