@@ -80,7 +80,8 @@ def record_graph(partition: PartitionedGraph, regions: tuple[Region, ...]) -> No
 
 
 @contextmanager
-def _recording() -> Iterator[list[_Compiled]]:
+def recording() -> Iterator[list[_Compiled]]:
+    """Collect the graphs that are compiled inside the context, with their regions."""
     record: list[_Compiled] = []
     token = _record.set(record)
     try:
@@ -106,7 +107,7 @@ def explain(
         InputError: For an unknown option, or a value that does not fit.
     """
     torch._dynamo.reset()
-    with _recording() as record:
+    with recording() as record:
         result = torch.compile(function, backend="autosched", options=dict(options or {}))(*args, **kwargs)
         if isinstance(result, torch.Tensor) and result.requires_grad:
             torch.autograd.backward(result.sum())
@@ -120,12 +121,16 @@ def _report(partition: PartitionedGraph, regions: tuple[Region, ...]) -> GraphRe
                      tuple(dict.fromkeys(region.notes.values())))
         for region in regions
     )  # fmt: skip
-    left = tuple(
+    return GraphReport(of_regions, left_operators(partition))
+
+
+def left_operators(partition: PartitionedGraph) -> tuple[tuple[str, str], ...]:
+    """Return the operators that stay PyTorch's, each with the reason."""
+    return tuple(
         (_operator(n), partition.reasons.get(n.name, "views and copies alone"))
         for n in partition.graph.graph.nodes
         if n.op == "call_function" and computes(n)
     )
-    return GraphReport(of_regions, left)
 
 
 def _operator(node: Node) -> str:

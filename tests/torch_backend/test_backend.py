@@ -82,7 +82,7 @@ def test_gradients_are_those_of_eager() -> None:
 def test_one_region_serves_every_size() -> None:
     sizes = [4, 5, 7, 8, 9, 12, 15, 16]
     f = compiled(lambda x: torch.tanh(x) * 2)
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         for n in sizes:
             x = torch.rand(n, n + 1)
             torch.testing.assert_close(f(x), torch.tanh(x) * 2)
@@ -123,7 +123,7 @@ def test_the_explanation_names_regions_and_the_rest() -> None:
 
 
 def test_versions_are_limited() -> None:
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         f = torch.compile(lambda x: x * 3, backend="autosched", options={**FAST, "versions": 2}, dynamic=True)
         for n in (3, 4, 5, 6, 4):
             torch.testing.assert_close(f(torch.ones(n)), torch.full((n,), 3.0))

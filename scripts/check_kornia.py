@@ -1,0 +1,104 @@
+"""Compare functions of kornia, compiled by the backend ``autosched``, with eager PyTorch.
+
+Prints a table: whether results, and gradients, are those of eager; regions, graph breaks, and the share of
+floating-point nodes in regions. With ``--json FILE`` the run can be interrupted and continued.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from kornia_table.functions import KorniaFunction, kornia_functions
+from torch.utils._pytree import tree_flatten
+
+from autosched.atomic_files import replace_file
+from autosched.torch.explanation import left_operators, recording
+
+COLUMNS = ("forward", "backward", "graphs", "regions", "left", "seconds")
+
+
+def checked(case: KorniaFunction, shape: tuple[int, ...], strategy: str | None) -> dict[str, Any]:
+    """Return the row of a function."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    inputs = case.draw(shape)
+    options = {"fallback": "error", "strategy": strategy}
+    start = time.perf_counter()
+    row: dict[str, Any] = {}
+    with recording() as record:
+        fast = torch.compile(case.function, backend="autosched", dynamic=False, options=options)
+        row["forward"] = compared(lambda: fast(*inputs), lambda: case.function(*inputs))
+    forward = list(record)
+    row["graphs"] = len(forward)
+    row["regions"] = sum(len(regions) for _, regions in forward)
+    row["left"] = sorted({left for graph, _ in forward for left in left_operators(graph)})
+    if case.differentiable:
+        torch._dynamo.reset()
+        with recording() as record:
+            row["backward"] = compared(
+                lambda: gradients(
+                    torch.compile(case.function, backend="autosched", dynamic=False, options=options), inputs
+                ),
+                lambda: gradients(case.function, inputs),
+            )
+        row["left of backward"] = sorted({left for graph, _ in record for left in left_operators(graph)})
+    row["seconds"] = round(time.perf_counter() - start, 1)
+    return row
+
+
+def gradients(function: Any, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+    """Return the gradients of all floating-point inputs under random weights of the results."""
+    given = [t.detach().clone().requires_grad_(t.dtype.is_floating_point) for t in inputs]
+    results = [t for t in tree_flatten(function(*given))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+    generator = torch.Generator().manual_seed(1)
+    total = sum((t * torch.rand(t.shape, generator=generator)).sum() for t in results)
+    asked = [t for t in given if t.requires_grad]
+    return [g for g in torch.autograd.grad(total, asked, allow_unused=True) if g is not None]
+
+
+def compared(ours: Any, theirs: Any) -> str:
+    """Return "right", or what is wrong."""
+    try:
+        found, _ = tree_flatten(ours())
+        expected, _ = tree_flatten(theirs())
+        torch.testing.assert_close(found, expected)
+    except Exception as error:  # any error of a function is its result here
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        return re.sub(r"\s+", " ", f"{type(error).__name__}: {' '.join(lines[:4])}")[:300]
+    return "right"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", type=int, nargs=4, default=(2, 3, 64, 64), help="N C H W")
+    parser.add_argument(
+        "--strategy", default="roots", help="strategy of the schedules; 'search' for the default search"
+    )
+    parser.add_argument("--only", help="a regular expression of names")
+    parser.add_argument("--json", type=Path, help="file with the rows, which is continued")
+    arguments = parser.parse_args()
+    rows = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
+    for case in kornia_functions():
+        if case.name in rows or (arguments.only and not re.search(arguments.only, case.name)):
+            continue
+        strategy = None if arguments.strategy == "search" else arguments.strategy
+        rows[case.name] = row = checked(case, tuple(arguments.shape), strategy)
+        print(case.name, *(f"{k}={row[k]}" for k in row), sep="  ", flush=True)
+        if arguments.json:
+            replace_file(arguments.json, lambda path: path.write_text(json.dumps(rows, indent=1)))
+    right = sum(row["forward"] == "right" for row in rows.values())
+    backward = sum(row.get("backward") == "right" for row in rows.values())
+    whole = sum(row["graphs"] == 1 and row["regions"] == 1 for row in rows.values())
+    print(f"{len(rows)} functions: {right} right forward, {backward} backward, {whole} in one region")
+    sys.exit(right < len(rows))
+
+
+if __name__ == "__main__":
+    main()

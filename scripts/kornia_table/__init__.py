@@ -1,0 +1,1 @@
+"""Functions of kornia with inputs, as users call them."""
