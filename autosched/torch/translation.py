@@ -92,6 +92,7 @@ class _Translator:
     check_funcs: list[Func] = field(default_factory=list)
     inputs: list[TensorSlot | None] = field(default_factory=list)
     extents: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    tables: dict[int, TensorValue] = field(default_factory=dict)
 
     def run(self) -> Translation:
         remaining = iter(self.arguments)
@@ -113,7 +114,9 @@ class _Translator:
         funcs: list[Func] = []
         for k, of in enumerate(results):
             value = self.values[of] if isinstance(of, Node) else of
-            outputs.append(self._output(f"out{k}", value, funcs) if isinstance(value, TensorValue) else value)
+            if isinstance(value, TensorValue):
+                value = self._output(f"out{k}", self._tabulated(value), funcs)
+            outputs.append(value)
         made = [*funcs, *self.check_funcs]
         pipeline = Pipeline([self._boxed(f) for f in made], name="region") if made else None
         read = {i.name for i in pipeline.inputs} if pipeline else set()
@@ -177,20 +180,38 @@ class _Translator:
         if not isinstance(fake, torch.Tensor | tuple | list):
             return fake
         constant = self._folded(target, args, kwargs, fake)
-        if constant is not None and constant.dtype.is_floating_point:
-            return self._constant(node.name, constant)
-        entry = LOWERINGS.get(target)
-        if entry is None:
-            if constant is None:
-                raise UnsupportedError(f"the operator {target}")
-            return self._constant(node.name, constant)
         context = LoweringContext(node.name, fake, lambda bad, error, text: self._add_check(bad, error, text))
-        result = entry.lower(context, *args, **kwargs)
+        if constant is None:
+            args, kwargs = self._tabulated(args), self._tabulated(kwargs)
+            result = _lowered(target, context, args, kwargs)
+        else:
+            try:
+                result = _lowered(target, context, args, kwargs)
+            except UnsupportedError:
+                return self._constant(node.name, constant)
         if isinstance(result, tuple):
             return tuple(self._shared(node, value, f"{node.name}_{k}") for k, value in enumerate(result))
         return self._shared(
             node, TensorValue(result.fake, result.at, result.source, constant, result.is_view), node.name
         )
+
+    def _tabulated(self, value: Any) -> Any:
+        """Replace floating-point tensors that depend on no input by arrays of their values.
+
+        Integers stay expressions, as ranges of indices follow from these.
+        """
+        if isinstance(value, TensorValue):
+            constant = value.constant
+            if constant is None or not constant.dtype.is_floating_point or value.source is not None:
+                return value
+            if id(constant) not in self.tables:
+                self.tables[id(constant)] = self._constant(f"table{len(self.tables)}", constant)
+            return self.tables[id(constant)]
+        if isinstance(value, tuple | list):
+            return type(value)(self._tabulated(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self._tabulated(v) for k, v in value.items()}
+        return value
 
     def _shared(self, node: Node, value: TensorValue, name: str) -> TensorValue:
         """Return a value that several nodes read as a Func, so that it need not be computed for each."""
@@ -251,6 +272,13 @@ class _Translator:
     def _boxed(self, func: Func) -> Any:
         extents = self.extents.get(func.name, ())
         return func.over(**{dim: (0, n) for dim, n in zip(func.dims, extents, strict=True)})
+
+
+def _lowered(target: torch._ops.OpOverload, context: LoweringContext, args: Any, kwargs: Any) -> Any:
+    entry = LOWERINGS.get(target)
+    if entry is None:
+        raise UnsupportedError(f"the operator {target}")
+    return entry.lower(context, *args, **kwargs)
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:

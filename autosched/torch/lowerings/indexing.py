@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from autosched.lang import functions as fn
-from autosched.lang.expr import Expr, ExprLike
+from autosched.lang.expr import Expr, ExprLike, Load, walk
 from autosched.torch.lowerings.pointwise import broadcast
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.tensors import Point, TensorValue, UnsupportedError
@@ -32,9 +32,7 @@ def index_at(
     low = -extent if wraps else 0
     span = constant_range(index)
     if span is not None and low <= span[0] and span[1] < extent:
-        if span[0] >= 0:
-            return index
-        return TensorValue(index.fake, lambda p: _wrapped(index.at(p), extent))
+        return TensorValue(index.fake, lambda p: _held(index.at(p), span, extent))
     if extent == 0:
         raise UnsupportedError(f"{what} of a dimension without elements")
     held = index.stored(f"{context.name}_index")
@@ -48,6 +46,13 @@ def index_at(
         return fn.clamp(_wrapped(e, extent) if wraps else e, 0, extent - 1)
 
     return TensorValue(index.fake, at)
+
+
+def _held(e: Expr, span: tuple[int, int], extent: int) -> Expr:
+    """Return an index in range; a clamp states the range where the index is read or rounded."""
+    if any(isinstance(n, Load) or n.dtype.is_float for n in walk(e)):
+        e = fn.clamp(e, *span)
+    return e if span[0] >= 0 else _wrapped(e, extent)
 
 
 def _wrapped(e: Expr, extent: int) -> Expr:
