@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from autosched.lang import functions as fn
-from autosched.lang.expr import Expr, ExprLike
+from autosched.lang.expr import Binary, Const, Expr, ExprLike, RVar, Var
 from autosched.lang.operators import as_expr
 from autosched.torch.lowerings.pointwise import constant, copied
 from autosched.torch.lowerings.registry import LoweringContext, register
@@ -156,6 +156,16 @@ def _moved(i: ExprLike, offset: int, step: int = 1) -> ExprLike:
     return e + offset if offset else e
 
 
+def guarded(i: ExprLike, extent: int) -> ExprLike:
+    """Return a coordinate that a condition guards; a clamp states the range of one that is no moved Var.
+
+    The analysis of ranges finds the guard of ``x - 3`` in ``x >= 3``, but not where a part of an index is guarded.
+    """
+    e = as_expr(i)
+    parts = [e.a, e.b] if isinstance(e, Binary) and e.op in ("add", "sub") else [e]
+    return e if all(isinstance(part, Var | RVar | Const) for part in parts) else fn.clamp(e, 0, extent - 1)
+
+
 @register(aten.flip.default)
 def lower_flip(context: LoweringContext, a: TensorValue, dims: Sequence[int]) -> TensorValue:
     """Reverse dimensions."""
@@ -266,7 +276,8 @@ def lower_cat(context: LoweringContext, tensors: Sequence[TensorValue], dim: int
         result: Expr | None = None
         for t in reversed(parts):
             low -= t.shape[axis]
-            here = fn.cast(dtype, t.at((*p[:axis], _moved(p[axis], -low), *p[axis + 1 :])))
+            place = guarded(_moved(p[axis], -low), t.shape[axis])
+            here = fn.cast(dtype, t.at((*p[:axis], place, *p[axis + 1 :])))
             result = here if result is None else fn.select(as_expr(p[axis]) < low + t.shape[axis], here, result)
         return result if result is not None else constant(0, dtype)
 
@@ -290,7 +301,7 @@ def lower_constant_pad(context: LoweringContext, a: TensorValue, pad: Sequence[i
         conditions: list[Expr] = []
         for i, low, high, n in zip(p, before, after, a.shape, strict=True):
             moved = as_expr(_moved(i, -low))
-            index.append(moved)
+            index.append(guarded(moved, n) if low > 0 or high > 0 else moved)
             if low > 0:
                 conditions.append(moved >= 0)
             if high > 0:
