@@ -25,6 +25,7 @@ from autosched.errors import (
     SearchWarning,
 )
 from autosched.lang.dtypes import (
+    bfloat16,
     bool_,
     float16,
     float32,
@@ -161,6 +162,7 @@ __all__ = [
     "atan",
     "atan2",
     "autotune",
+    "bfloat16",
     "bool_",
     "cast",
     "ceil",

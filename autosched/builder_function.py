@@ -7,19 +7,20 @@ import inspect
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from autosched.errors import DSLError, InputError
-from autosched.lang.dtypes import DType, as_dtype, bool_, float32, int32, int64
+from autosched.lang.dtypes import DType, as_dtype, bfloat16, bool_, float32, int32, int64, promote
 from autosched.lang.expr import Expr, Param, Scalar
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.array_signature import ArraySignature, common_device, signature_of
 from autosched.runtime.call.frameworks import ArrayDevice, device_of
 
-NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating, bfloat16.numpy.type)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Built = TypeVar("Built")
@@ -237,4 +238,4 @@ def _param_dtype(value: Any, floats: list[DType]) -> DType:
             return bool_
         case int():
             return int32 if int32.min_value <= value <= int32.max_value else int64
-    return max(floats, key=lambda dtype: dtype.bits, default=float32)
+    return reduce(promote, floats) if floats else float32

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.tolerance import Tolerance
+from autosched.lang.dtypes import is_float_dtype
 from autosched.lang.expr import Call, walk
 from autosched.lang.functions import EXACT_FLOAT
 from autosched.lang.pipeline import Pipeline
@@ -72,12 +73,12 @@ def comparison_for(bound: BoundPipeline, schedule: Schedule) -> Comparison | Non
 def same_values(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     """Return the mask of equal values in two arrays of one shape and type; NaNs are equal to each other."""
     equal = a == b
-    return np.asarray(equal | (np.isnan(a) & np.isnan(b)) if a.dtype.kind == "f" else equal)
+    return np.asarray(equal | (np.isnan(a) & np.isnan(b)) if is_float_dtype(a.dtype) else equal)
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
     """Return the mask of equal bits in two arrays of one shape and type; NaNs of any payload are equal."""
     equal = a == b
-    if a.dtype.kind == "f":
+    if is_float_dtype(a.dtype):
         equal = (equal & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
     return np.asarray(equal)

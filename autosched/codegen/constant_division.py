@@ -121,8 +121,8 @@ def constant_division(divisor: float, dtype: DType) -> ConstantDivision:
 
     Args:
         divisor: The constant; it is rounded to the type.
-        dtype: A floating-point type. For float16 the caller rounds the float32 quotient once more. This is exact,
-            because float32 has more than twice the digits.
+        dtype: A floating-point type. For float16 and bfloat16 the caller rounds the float32 quotient once more. This is
+            exact, because float32 has more than twice the digits.
 
     >>> constant_division(4.0, float32).text("x")
     '(x * 0.25f)'
@@ -133,7 +133,7 @@ def constant_division(divisor: float, dtype: DType) -> ConstantDivision:
     """
     computed = float64 if dtype == float64 else float32
     with np.errstate(over="ignore"):
-        c = float(dtype.numpy.type(divisor))
+        c = float(dtype.scalar(divisor))
     smallest_normal = float(np.finfo(computed.numpy).smallest_normal)
     if math.isfinite(c) and c != 0:
         mantissa, exponent = math.frexp(abs(c))  # abs(c) = mantissa * 2**exponent, mantissa in [1/2, 1)

@@ -149,7 +149,7 @@ def step_lines(kernel: KernelIR) -> list[str]:
 
 
 def scalar_type(d: DType) -> str:
-    """Return the C type of a scalar parameter (float for float16)."""
+    """Return the C type of a scalar parameter (float for float16 and bfloat16)."""
     return local_type(d)
 
 

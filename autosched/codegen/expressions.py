@@ -8,7 +8,7 @@ from autosched.analysis.indices import index as ix
 from autosched.codegen.constant_division import constant_division
 from autosched.codegen.prelude import float_literal
 from autosched.errors import CompileError
-from autosched.lang.dtypes import DType, bool_, float16, float32, float64, int32, int64
+from autosched.lang.dtypes import DType, bfloat16, bool_, float16, float32, float64, int32, int64
 from autosched.lang.expr import Scalar
 from autosched.lower.ir import (
     BufferRead,
@@ -28,14 +28,17 @@ from autosched.lower.passes.cpu.signed_zeros import loses_signed_zero
 C_TYPE = {
     "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
     "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
-    "float16": "unsigned short", "float32": "float", "float64": "double",
+    "float16": "unsigned short", "bfloat16": "unsigned short", "float32": "float",
+    "float64": "double",
 }  # fmt: skip
-"""C type of each element type; float16 is passed as its bits."""
+"""C type of each element type; float16 and bfloat16 are passed as their bits."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
 }  # fmt: skip
+_EXACT = frozenset({"neg", "abs", "min", "max", "floor", "ceil", "trunc", "round"})
+"""Operations of bfloat16 whose result in float32 is a bfloat16."""
 _INT_LIMIT = (1 << 31) - 1
 
 
@@ -45,8 +48,8 @@ def storage_type(d: DType) -> str:
 
 
 def local_type(d: DType) -> str:
-    """Return the C type of a scalar variable; float for float16, with the same value."""
-    return "float" if d == float16 else C_TYPE[d.name]
+    """Return the C type of a scalar variable; float for float16 and bfloat16, with the same value."""
+    return "float" if d.is_reduced_float else C_TYPE[d.name]
 
 
 def counter_type(most: int) -> str:
@@ -176,7 +179,7 @@ def loaded(element: str, d: DType) -> str:
     """Return the value of an array element."""
     if d == bool_:
         return f"({element} != 0)"
-    return f"as_f16_to_f32({element})" if d == float16 else element
+    return f"as_{d.short}_to_f32({element})" if d.is_reduced_float else element
 
 
 def _index_value(v: IndexValue) -> str:
@@ -196,10 +199,11 @@ def _cast_text(a: str, source: DType, target: DType) -> str:
         return a
     if target.kind == "b":
         return f"({a} != 0)"
-    if target == float16:
-        if source == float64:
-            return f"as_round_f16_f64({a})"
-        return f"as_round_f16({a})" if source == float32 else f"as_round_f16_f64((double){a})"
+    if target == float16 and source not in (float32, bfloat16):
+        return f"as_round_f16_f64({a})" if source == float64 else f"as_round_f16_f64((double){a})"
+    if target.is_reduced_float:
+        number = a if source.is_reduced_float or source == float32 else f"(float){a}"
+        return f"as_round_{target.short}({number})"
     if source.is_float and target.is_int:
         return f"as_cvt_{target.short}_{'f64' if source == float64 else 'f32'}({a})"
     return (
@@ -230,7 +234,8 @@ def _op_text(v: Op) -> str:
         return f"({args[0]} {_INFIX[v.name]} {args[1]})"
     if v.dtype.is_float:
         text = _float_op(v, args)
-        return f"as_round_f16({text})" if v.dtype == float16 else text
+        is_exact = not v.dtype.is_reduced_float or (v.dtype == bfloat16 and v.name in _EXACT)
+        return text if is_exact else f"as_round_{v.dtype.short}({text})"
     return _int_op(v, args)
 
 

@@ -89,7 +89,9 @@ def _combined_type(s: Store) -> str:
 def stored(value: Value, dtype: DType) -> str:
     """Return the element that a value is stored as."""
     text = value_text(value)
-    return f"as_f32_to_f16({text})" if dtype == float16 else strip_parentheses(text)
+    if dtype.is_reduced_float:  # a bfloat16 is the upper half of the float that holds it
+        return f"as_f32_to_f16({text})" if dtype == float16 else f"as_bf16_bits({text})"
+    return strip_parentheses(text)
 
 
 def condition_text(s: If) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from autosched.atomic_files import replacement_of
 from autosched.errors import InputError
+from autosched.lang.dtypes import bfloat16
 
 Array = np.ndarray[Any, Any]
 
@@ -59,6 +60,8 @@ def _open_archive(path: Path, file: IO[bytes]) -> Any:
 def _read_array(path: Path, archive: Any, name: str) -> Array:
     try:
         array = archive[name]
+        if array.dtype == np.dtype("V2"):  # NumPy writes a bfloat16 as two bytes without a type
+            array = array.view(bfloat16.numpy)
     except _UNREADABLE as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"array {name!r} of {path} cannot be read ({reason}): write the file again") from error

@@ -14,6 +14,7 @@ from autosched.commands.files import Array, replacing, write_arrays
 from autosched.commands.options import PATH, Pairs, execution_options, json_option, problem_options
 from autosched.commands.problem import CommandProblem, input_arrays, origin_text, scheduled_for
 from autosched.commands.show import format_time, print_json, shape_text
+from autosched.lang.dtypes import is_float_dtype
 from autosched.plural import counted
 from autosched.runtime.backends.executable import Backend
 from autosched.runtime.call.compiled import CompiledPipeline
@@ -79,7 +80,7 @@ def compute(kernel: CompiledPipeline, arrays: dict[str, Array]) -> dict[str, Arr
 
 def _range(array: Array) -> tuple[float, float]:
     """Return the least and greatest element, without NaN unless all are."""
-    values = array[~np.isnan(array)] if array.dtype.kind == "f" else array
+    values = array[~np.isnan(array)] if is_float_dtype(array.dtype) else array
     return (float(values.min()), float(values.max())) if values.size else (float("nan"), float("nan"))
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from autosched.export.interface import Interface
 from autosched.export.templates import template
+from autosched.lang.dtypes import DType, bfloat16, float16
 
 INDENT = "    "
+_ROUNDING = {float16: "half", bfloat16: "bfloat16"}
+"""Suffix of the function that rounds to a type, which is also the name of its file."""
 
 
 def checking_functions(interface: Interface) -> str:
     """Return the host helper functions of an exported function."""
-    needs_half = any(s.dtype.name == "float16" for s in interface.scalars)
-    return template("arguments.h") + (template("half.h") if needs_half else "")
+    types = {s.dtype for s in interface.scalars}
+    return template("arguments.h") + "".join(template(f"{name}.h") for d, name in _ROUNDING.items() if d in types)
+
+
+def rounded_text(value: str, dtype: DType) -> str:
+    """Return the C expression of a scalar argument, rounded to a type that is passed as a float."""
+    return f"as_nearest_{_ROUNDING[dtype]}({value})" if dtype in _ROUNDING else value
 
 
 def argument_checks(interface: Interface, failure: str) -> list[str]:

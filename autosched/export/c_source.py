@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autosched.codegen.c import ENTRY, print_c
 from autosched.codegen.cuda import scalar_type
-from autosched.export.arguments import INDENT, argument_checks, checking_functions
+from autosched.export.arguments import INDENT, argument_checks, checking_functions, rounded_text
 from autosched.export.interface import Interface
 from autosched.export.names import undefine
 from autosched.export.templates import fill
@@ -42,7 +42,7 @@ def _function(interface: Interface, program: Program, arrays: tuple[str, ...], s
     for k, scalar in enumerate(scalars):
         parameter = public[scalar]
         value = identifiers[parameter.name]
-        value = f"as_nearest_half({value})" if parameter.dtype.name == "float16" else value
+        value = rounded_text(value, parameter.dtype)
         lines.append(f"{INDENT}const {scalar_type(parameter.dtype)} as_scalar_{k} = {value};")
     lines += [
         f"{INDENT}void *const as_arrays[] = {{",

@@ -10,7 +10,7 @@ from autosched.codegen.expressions import storage_type
 from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.errors import CompileError
-from autosched.export.arguments import INDENT, argument_checks, checking_functions
+from autosched.export.arguments import INDENT, argument_checks, checking_functions, rounded_text
 from autosched.export.interface import Interface
 from autosched.export.names import ArgumentNames, undefine
 from autosched.export.templates import fill, template
@@ -119,6 +119,6 @@ def _value(interface: Interface, argument: Argument, param: KernelParam, launche
         case StepArgument():
             return "as_step" if launches > 1 else "0"
     identifier = interface.identifiers[argument.name]
-    if param.dtype.name == "float16":
-        return f"as_nearest_half({identifier})"
+    if param.dtype.is_reduced_float:
+        return rounded_text(identifier, param.dtype)
     return f"({scalar_type(param.dtype)}){identifier}"

@@ -10,6 +10,7 @@ from autosched.lang.dtypes import DType
 
 _NOTES = {
     "float16": " (its bits, as in an array of __half)",
+    "bfloat16": " (its bits, as in an array of __nv_bfloat16)",
     "bool": " (each byte 0 or 1)",
 }
 
@@ -60,7 +61,7 @@ def _arguments(interface: Interface) -> list[str]:
         lines += [f"#define {a.macro}_EXTENT_{k} {n}" for k, n in enumerate(a.shape)]
         lines += [f"#define {a.macro}_COUNT ((size_t){a.count}u)", ""]
     for s in interface.scalars:
-        rounded = ", rounded to float16" if s.dtype.name == "float16" else ""
+        rounded = f", rounded to {s.dtype}" if s.dtype.is_reduced_float else ""
         default = default_text(s)
         lines.append(f"/* parameter {_called(s)}: {s.dtype}{rounded}. */")
         lines += [f"#define {s.macro}_DEFAULT {default}"] * (default is not None) + [""]

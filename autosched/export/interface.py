@@ -21,7 +21,8 @@ from autosched.target import Target
 _PUBLIC_TYPE = {
     "bool": "bool", "int8": "int8_t", "uint8": "uint8_t", "int16": "int16_t", "uint16": "uint16_t",
     "int32": "int32_t", "uint32": "uint32_t", "int64": "int64_t", "uint64": "uint64_t",
-    "float16": "uint16_t", "float32": "float", "float64": "double",
+    "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float",
+    "float64": "double",
 }  # fmt: skip
 
 
@@ -63,7 +64,7 @@ class ArrayArgument:
 
     @property
     def c_type(self) -> str:
-        """C type of an element in the header; a float16 is its bits."""
+        """C type of an element in the header; a float16 or bfloat16 is its bits."""
         return _PUBLIC_TYPE[self.dtype.name]
 
     @property
@@ -92,8 +93,8 @@ class InterfaceScalar:
 
     @property
     def c_type(self) -> str:
-        """C type of the argument; a float16 is passed as a float."""
-        return "float" if self.dtype.name == "float16" else _PUBLIC_TYPE[self.dtype.name]
+        """C type of the argument; a float16 or bfloat16 is passed as a float."""
+        return "float" if self.dtype.is_reduced_float else _PUBLIC_TYPE[self.dtype.name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ def interleaved_times(versions: Sequence[ScheduledPipeline]) -> tuple[list[float
         for version in versions:
             signature = version.signature
             given: dict[str, Any] = {s.name: arrays[s.name] for s in signature.inputs}
-            given |= {name: dtype.numpy.type(1) for name, dtype in signature.scalars.items()}
+            given |= {name: dtype.scalar(1) for name, dtype in signature.scalars.items()}
             given |= signature.defaults
             out = {s.name: np.empty(s.shape, s.dtype.numpy) for s in signature.outputs}
             calls.append((version.compile("cpu"), given, out))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from autosched.errors import DSLError, shortened
@@ -17,7 +18,7 @@ class DType:
     """An element type.
 
     Args:
-        name: NumPy's name of the type.
+        name: NumPy's name of the type; that of `ml_dtypes` for bfloat16, which NumPy itself lacks.
         kind: "b" bool, "u" unsigned, "i" signed, "f" floating point.
         bits: Width; a bool is stored in 8 bits.
     """
@@ -32,7 +33,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype with the same layout."""
-        return np.dtype(self.name)
+        return _BFLOAT16 if self.name == "bfloat16" else np.dtype(self.name)
 
     @property
     def bytes_(self) -> int:
@@ -41,13 +42,20 @@ class DType:
 
     @property
     def short(self) -> str:
-        """Suffix used in generated code: ``f32``, ``u8``, ``b``."""
+        """Suffix used in generated code: ``f32``, ``bf16``, ``u8``, ``b``."""
+        if self.name == "bfloat16":
+            return "bf16"
         return "b" if self.kind == "b" else f"{self.kind}{self.bits}"
 
     @property
     def is_float(self) -> bool:
         """Whether this is a floating-point type."""
         return self.kind == "f"
+
+    @property
+    def is_reduced_float(self) -> bool:
+        """Whether this is float16 or bfloat16: stored in 16 bits, computed in float32, rounded by every operation."""
+        return self.is_float and self.bits == 16
 
     @property
     def is_int(self) -> bool:
@@ -76,28 +84,55 @@ class DType:
         """Return a number rounded to a floating-point type, infinite where it is too large."""
         with np.errstate(over="ignore"):
             try:
-                return float(self.numpy.type(value))
+                return float(self.scalar(value))
             except OverflowError:  # an integer beyond float64
                 return math.inf if value > 0 else -math.inf
+
+    def scalar(self, value: Any) -> Any:
+        """Return a number as a NumPy scalar of this type.
+
+        Args:
+            value: A Python or NumPy number or bool. A bfloat16 is rounded by way of float32.
+
+        Raises:
+            OverflowError: For an integer that NumPy's type cannot take.
+        """
+        if self.name == "bfloat16":  # its scalar type takes no Python integer
+            return _BFLOAT16.type(np.float32(value))
+        return self.numpy.type(value)
+
+    def shortest(self, value: int | float) -> float:
+        """Return the number with the fewest decimal digits that rounds to the same value of a floating-point type.
+
+        >>> float32.shortest(float32.rounded(0.1)), bfloat16.shortest(bfloat16.rounded(0.1))
+        (0.1, 0.1)
+        """
+        rounded = self.rounded(value)
+        digits = (float(f"{rounded:.{n}g}") for n in range(1, 17))
+        return next((d for d in digits if self.rounded(d) == rounded), rounded)
 
     def wrapped(self, value: int) -> int:
         """Return an integer modulo the width of an integer type, as a value of it."""
         return (value - self.min_value) % (1 << self.bits) + self.min_value
 
 
+_BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+
 bool_ = DType("bool", "b", 8)
 int8, int16, int32, int64 = (DType(f"int{n}", "i", n) for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (DType(f"uint{n}", "u", n) for n in (8, 16, 32, 64))
 float16, float32, float64 = (DType(f"float{n}", "f", n) for n in (16, 32, 64))
+bfloat16 = DType("bfloat16", "f", 16)
 
 ALL: tuple[DType, ...] = (
-    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, float32, float64,
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32,
+    float64,
 )  # fmt: skip
 BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 
 
 def as_dtype(value: DType | str | type | np.dtype[Any]) -> DType:
-    """Return the DType for a DType, a NumPy dtype or scalar type, or a name.
+    """Return the DType for a DType, a dtype of NumPy, `ml_dtypes` or PyTorch, a scalar type of NumPy, or a name.
 
     Raises:
         DSLError: If there is no such element type.
@@ -105,12 +140,18 @@ def as_dtype(value: DType | str | type | np.dtype[Any]) -> DType:
     if isinstance(value, DType):
         return value
     try:
-        return BY_NAME[np.dtype(value).name]
+        name = str(value).removeprefix("torch.")
+        return BY_NAME[name if type(value).__module__ == "torch" else np.dtype(value).name]
     except (TypeError, KeyError, ValueError, SyntaxError):  # the last two for texts that NumPy parses as shapes
         names = ", ".join(BY_NAME)
         raise DSLError(
             f"{shortened(value)} is not an element type", location=caller_location(), hint=f"use one of {names}"
         ) from None
+
+
+def is_float_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether a NumPy dtype is floating point; bfloat16 is, though its ``kind`` is that of raw bytes."""
+    return dtype.kind == "f" or dtype == _BFLOAT16
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -127,6 +168,8 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if a.is_float or b.is_float:
         floats = [d for d in (a, b) if d.is_float]
+        if a.is_reduced_float and b.is_reduced_float:  # neither holds the other's values
+            return float32
         return max(floats, key=lambda d: d.bits)
     if a.kind == b.kind:
         return a if a.bits >= b.bits else b

@@ -12,7 +12,6 @@ from autosched.lang.dtypes import (
     DType,
     as_dtype,
     bool_,
-    float16,
     float32,
     float64,
     int32,
@@ -163,7 +162,7 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     if op in _BITWISE:
         return _bitwise(op, x, y)
     dtype, weak = common_dtype(x, y)
-    in_float32 = dtype == float16 and (is_coordinate(x) or is_coordinate(y))
+    in_float32 = dtype.is_reduced_float and (is_coordinate(x) or is_coordinate(y))
     if op in COMPARISONS:
         if weak and dtype.is_float:
             weak = False
@@ -171,8 +170,8 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
         return (
             Binary(op, x, y, bool_) if weak else Binary(op, to_strong_type(x, dtype), to_strong_type(y, dtype), bool_)
         )
-    if in_float32:  # a float16 holds integers up to 2,048 only: one rounding, of the result
-        return Cast(binary(op, to_strong_type(x, float32), to_strong_type(y, float32)), float16)
+    if in_float32:  # float16 holds integers up to 2,048, bfloat16 up to 256: one rounding, of the result
+        return Cast(binary(op, to_strong_type(x, float32), to_strong_type(y, float32)), dtype)
     if dtype.kind == "b":
         raise DSLError(
             f"{SYMBOL.get(op, op)} between bools",
@@ -281,8 +280,8 @@ def float_call(name: str, a: ExprLike, b: ExprLike) -> Expr:
     if not dtype.is_float:
         declared = [e.dtype for e in (x, y) if not e.weak]
         dtype = float64 if any(d.bits == 64 for d in declared) else float32
-    if dtype == float16 and (is_coordinate(x) or is_coordinate(y)):
-        return Cast(Call(name, (to_strong_type(x, float32), to_strong_type(y, float32)), float32), float16)
+    if dtype.is_reduced_float and (is_coordinate(x) or is_coordinate(y)):
+        return Cast(Call(name, (to_strong_type(x, float32), to_strong_type(y, float32)), float32), dtype)
     return Call(name, (to_strong_type(x, dtype), to_strong_type(y, dtype)), dtype)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
+from autosched.lang.dtypes import is_float_dtype
 from autosched.lang.expr import Scalar
 from autosched.lang.serialise import from_data, to_data
 from autosched.runtime.call.signature import CallSignature
@@ -207,7 +208,7 @@ def _judge(bound: BoundPipeline, tolerance: Any) -> Callable[[NDArray[Any], NDAr
     def mismatch(got: NDArray[Any], expected: NDArray[Any], same_bits: bool) -> str | None:
         if same_bits:
             difference: str | None = disagreement(bound.pipeline, tolerance, got, expected)
-        elif got.dtype.kind == "f":
+        elif is_float_dtype(got.dtype):
             difference = _loosened(tolerance).mismatch(got, expected)
         else:
             difference = tolerance.mismatch(got, expected)

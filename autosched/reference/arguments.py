@@ -58,13 +58,12 @@ def _checked(i: Input, value: Any) -> Array:
 
 def _param_value(p: Param, value: Any) -> Any:
     """Return the value as a NumPy scalar of the parameter's type; integers convert if that is exact."""
-    to = p.dtype.numpy
     if isinstance(value, bool | np.bool_):
         accepted = p.dtype.kind == "b"
     elif isinstance(value, int | np.integer):
         accepted = p.dtype.is_float or (p.dtype.is_int and p.dtype.min_value <= int(value) <= p.dtype.max_value)
     else:
-        accepted = p.dtype.is_float and isinstance(value, float | np.floating)
+        accepted = p.dtype.is_float and (isinstance(value, float | np.floating) or type(value) is p.dtype.numpy.type)
     if not accepted:
         raise InputError(f"parameter {p.name!r} of type {p.dtype} cannot be {value!r}")
-    return to.type(value)
+    return p.dtype.scalar(value)

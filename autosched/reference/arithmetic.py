@@ -1,6 +1,7 @@
 """Scalar operations of the language in NumPy.
 
-Operands have one type, which NumPy preserves. Integers wrap, ``//`` and ``%`` floor and return 0 for a zero divisor,
+Operands have one type, which NumPy preserves; functions of float16 and bfloat16 are computed in float32 and rounded.
+Integers wrap, ``//`` and ``%`` floor and return 0 for a zero divisor,
 shift counts are masked, minima and maxima propagate NaN and return the first of equal operands. Weak integers are
 exact: their type is int64.
 """
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.lang.dtypes import DType
+from autosched.lang.dtypes import DType, bfloat16
 from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Expr, Select, Unary
 from autosched.lang.random_bits import hash_u32_numpy
 from autosched.reference.buffers import Value
@@ -54,8 +55,13 @@ def operation(node: Expr) -> Operation:
         case Call(name="hash_u32"):
             return _hash
         case Call(name=name):
-            return _CALLS[name]
+            return _CALLS[name] if node.dtype != bfloat16 else partial(_in_float32, _CALLS[name])
     raise TypeError(f"{type(node).__name__} is not an operation")
+
+
+def _in_float32(function: np.ufunc, *operands: Value) -> Value:
+    """Return a function of bfloat16 operands: the functions of `ml_dtypes` differ from NumPy's in the last bit."""
+    return function(*(v.astype(np.float32) for v in operands)).astype(bfloat16.numpy)
 
 
 def _binary(node: Binary) -> Operation:
@@ -87,7 +93,10 @@ def float_max(a: Value, b: Value) -> Value:
 
 
 def conversion(source: DType, target: DType) -> Operation:
-    """Return the cast from one type to another; a weak integer is an int64."""
+    """Return the cast from one type to another; a weak integer is an int64.
+
+    A conversion to bfloat16 goes by way of float32, as in `ml_dtypes` and PyTorch.
+    """
     to = target.numpy
     if source.is_float and target.is_int:
         return partial(_float_to_int, target)
@@ -96,8 +105,8 @@ def conversion(source: DType, target: DType) -> Operation:
 
 def _float_to_int(target: DType, v: Value) -> Value:
     """Truncate; values outside of the type saturate, NaN becomes 0."""
-    if v.dtype == np.float16:
-        v = v.astype(np.float32)  # float16 has no 2**16 to compare with
+    if v.dtype.itemsize == 2:
+        v = v.astype(np.float32)  # float16 has no 2**16 to compare with, bfloat16 no 2**15 - 1
     to = target.numpy
     # The upper bound is a power of two, so it is exact. The lower bound may round up to the smallest value, which
     # saturates to itself.

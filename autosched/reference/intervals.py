@@ -75,7 +75,7 @@ def call(name: str, a: Interval, dtype: DType) -> Interval:
     if name in rounding:
         return Interval(float(rounding[name](a.low)), float(rounding[name](a.high)), a.nan)
     if name == "sqrt" and a.low >= 0:
-        low, high = (float(np.sqrt(dtype.numpy.type(end))) for end in (a.low, a.high))
+        low, high = (float(np.sqrt(dtype.scalar(end))) for end in (a.low, a.high))
         return Interval(low, high, a.nan)
     return whole(dtype)
 
@@ -85,7 +85,7 @@ def convert(a: Interval, source: DType, target: DType, *, weak: bool) -> Interva
     if target.kind == "b":
         return BOOLEAN
     if target.is_float:
-        to = target.numpy.type
+        to = target.scalar
         return Interval(float(to(a.low)), float(to(a.high)), a.nan)
     if not source.is_float:
         return a if weak and target == int32 else _fit(a, target)
@@ -156,7 +156,7 @@ def _float_binary(op: str, a: Interval, b: Interval, dtype: DType) -> Interval:
     """Return the range of the results at the corners, in the type of the operands: rounding is monotone."""
     if op not in _FLOAT or (op == "truediv" and b.low <= 0 <= b.high):
         return whole(dtype)
-    to = dtype.numpy.type
+    to = dtype.scalar
     ends = [float(_FLOAT[op](to(p), to(q))) for p in (a.low, a.high) for q in (b.low, b.high)]
     if any(math.isnan(end) for end in ends):
         return whole(dtype)

@@ -96,7 +96,7 @@ def _with_last_uses(
 def _leaf(node: Expr, bindings: Bindings) -> Value:
     match node:
         case Const():
-            return np.int64(node.value) if node.weak and node.dtype.is_int else node.dtype.numpy.type(node.value)
+            return np.int64(node.value) if node.weak and node.dtype.is_int else node.dtype.scalar(node.value)
         case Param():
             return bindings.params[node.name]
         case ShapeDim():

@@ -174,5 +174,5 @@ def _next(number: Number, towards: float, dtype: DType) -> Number:
     """Return the next number of a type towards an infinity."""
     if not dtype.is_float:
         return number + (1 if towards > 0 else -1)
-    to = dtype.numpy.type
+    to = dtype.scalar
     return float(np.nextafter(to(number), to(towards)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from autosched.lang.dtypes import is_float_dtype
 from autosched.reference.access import flat_index, read
 from autosched.reference.arithmetic import UFUNCS
 from autosched.reference.buffers import BLOCK_ELEMENTS, Array, Loop, Value, blocks, extent, scope_of
@@ -78,7 +79,7 @@ def _rows(update: Update, roots: Sequence[int], at: list[Loop], reduced: list[Lo
 
 def _fold(op: str, acc: Array, rows: Array) -> Array:
     ufunc = UFUNCS[op]
-    if acc.dtype.kind != "f":
+    if not is_float_dtype(acc.dtype):
         total = (np.add if op == "sub" else ufunc).reduce(rows, axis=0, dtype=acc.dtype)
         return np.asarray(ufunc(acc, total))
     if op in ("min", "max"):
@@ -98,7 +99,7 @@ def _first_best(op: str, rows: Array) -> Array:
 
 def _select(selection: Selection, accumulators: list[Array], rows: list[Array]) -> list[Array]:
     candidates, current = rows[selection.key], accumulators[selection.key]
-    if candidates.dtype.kind == "f" and not selection.takes_nan:
+    if is_float_dtype(candidates.dtype) and not selection.takes_nan:
         worst = candidates.dtype.type(-np.inf if selection.greater else np.inf)
         candidates = np.where(np.isnan(candidates), worst, candidates)
     best = (candidates.argmax(axis=0) if selection.greater else candidates.argmin(axis=0))[None]
@@ -113,7 +114,7 @@ def _select(selection: Selection, accumulators: list[Array], rows: list[Array]) 
 
 
 def _scatter(op: str, array: Array, at: Array, value: Array) -> None:
-    before = array.copy() if array.dtype.kind == "f" and op in ("min", "max") else None
+    before = array.copy() if is_float_dtype(array.dtype) and op in ("min", "max") else None
     UFUNCS[op].at(array, at, value)
     if before is not None:
         _keep_first_of_equals(array, before, at, value)

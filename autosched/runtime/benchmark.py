@@ -221,5 +221,5 @@ def _on_host(value: Any, spec: ArraySpec) -> NDArray[Any]:
         return as_host_array(value, spec.name, spec.dtype, spec.shape)
     import cupy
 
-    array: NDArray[Any] = cupy.asnumpy(as_device_array(value, spec.name, spec.dtype, spec.shape))
+    array: NDArray[Any] = cupy.asnumpy(as_device_array(value, spec.name, spec.dtype, spec.shape)).view(spec.dtype.numpy)
     return array

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from autosched.analysis.bind import bind
 from autosched.apps import get_app, load_apps
+from autosched.lang.dtypes import is_float_dtype
 from autosched.runtime.compile.host_compiler import find_compiler
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.protocol import STRATEGIES
@@ -79,7 +80,7 @@ def timed(name: str, compilers: Sequence[str], budget: float, rounds: int) -> tu
 
 def _difference(expected: Array, actual: Array) -> float:
     """Return the largest difference of two arrays over the largest value of the first."""
-    if np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f"):
+    if np.array_equal(expected, actual, equal_nan=is_float_dtype(expected.dtype)):
         return 0.0
     expected, actual = expected.astype(np.float64), actual.astype(np.float64)
     return float(np.nanmax(np.abs(expected - actual)) / np.nanmax(np.abs(expected)))

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autosched.lang.dtypes import is_float_dtype
 from autosched.measure.backend import Outputs
 from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_interleaved
 from autosched.measure.job import Prepared, Timing
@@ -115,7 +116,7 @@ def agrees(xp: Any, got: Any, trusted: Any) -> bool:
         trusted: The other, of the same shape and type.
     """
     same = got == trusted
-    if got.dtype.kind == "f":
+    if is_float_dtype(got.dtype):
         a, b = (v.astype(np.float32) if v.dtype.itemsize < 4 else v for v in (got, trusted))
         with np.errstate(invalid="ignore"):
             near = xp.abs(a - b) <= ATOL + RTOL * xp.abs(b)

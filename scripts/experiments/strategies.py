@@ -30,6 +30,7 @@ from autosched.apps import get_app, load_apps
 from autosched.apps.tolerance import Tolerance
 from autosched.codegen.prelude import called_scalar_functions, vector_math
 from autosched.featurize.featurizer import Featurizer
+from autosched.lang.dtypes import is_float_dtype
 from autosched.schedule.rewrites import apply_rewrites
 from autosched.schedule.types import Schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
@@ -72,7 +73,7 @@ def timed(scheduled: list[ScheduledPipeline], inputs: dict[str, Any], rounds: in
 
 def _agree(a: Any, b: Any, tolerance: Tolerance | None) -> bool:
     if tolerance is None:
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+        return bool(np.array_equal(a, b, equal_nan=is_float_dtype(a.dtype)))
     return tolerance.mismatch(b, a) is None
 
 

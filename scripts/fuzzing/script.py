@@ -31,6 +31,7 @@ import numpy as np
 from numpy import inf, nan
 
 from autosched.analysis.bind import bind
+from autosched.lang.dtypes import is_float_dtype
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.io.serialise import from_json
@@ -53,7 +54,7 @@ else:
 wrong = 0
 for name, wanted in expected.items():
     got = np.asarray(found[name])
-    same = (got == wanted) & (np.signbit(got) == np.signbit(wanted)) if wanted.dtype.kind == "f" else got == wanted
+    same = (got == wanted) & (np.signbit(got) == np.signbit(wanted)) if is_float_dtype(wanted.dtype) else got == wanted
     same = np.asarray(same | ((got != got) & (wanted != wanted)))
     if not same.all():
         wrong += 1

@@ -15,6 +15,7 @@ from autosched.codegen.expressions import index_text, is_wide, literal, value_te
 from autosched.codegen.statements import simple_statement, strip_parentheses
 from autosched.lang.dtypes import (
     DType,
+    bfloat16,
     bool_,
     float16,
     float32,
@@ -42,9 +43,10 @@ from autosched.lower.ir import (
     VarRef,
 )
 from tests.codegen.harness import arguments, call, call_index, compile_c, index_function, value_function
+from tests.comparable import comparable
 
 INTEGERS = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
-FLOATS = (float16, float32, float64)
+FLOATS = (float16, bfloat16, float32, float64)
 Array = np.ndarray[Any, Any]
 
 # ---- indices
@@ -188,13 +190,12 @@ def converted(a: Any, source: DType, target: DType) -> Any:
         return bool(a != 0)
     if target.is_float:
         with np.errstate(over="ignore"):
-            return target.numpy.type(a)
+            return target.scalar(a)
     if source.is_float:
         if np.isnan(a):
             return 0
-        return max(
-            target.min_value, min(target.max_value, int(a) if np.isfinite(a) else (1 << 70) * (1 if a > 0 else -1))
-        )
+        number = int(float(a)) if np.isfinite(a) else (1 << 70) * (1 if a > 0 else -1)
+        return max(target.min_value, min(target.max_value, number))
     return wrapped(int(a), target)
 
 
@@ -223,7 +224,7 @@ def samples(d: DType) -> list[Any]:
         1e-7,
     ]
     with np.errstate(over="ignore"):
-        return [d.numpy.type(v) for v in (*numbers, np.inf, -np.inf, np.nan)]
+        return [d.scalar(v) for v in (*numbers, np.inf, -np.inf, np.nan)]
 
 
 def test_conversions_between_all_types(tmp_path: Path) -> None:
@@ -235,7 +236,7 @@ def test_conversions_between_all_types(tmp_path: Path) -> None:
         values = samples(s)
         found = call(library, f"{s.name}_to_{t.name}", [np.array(values, s.numpy)], t)
         expected = np.array([converted(v, s, t) for v in values], t.numpy)
-        np.testing.assert_array_equal(found, expected, err_msg=f"{s} to {t}")
+        np.testing.assert_array_equal(comparable(found), comparable(expected), err_msg=f"{s} to {t}")
         if t.is_float:
             np.testing.assert_array_equal(
                 np.signbit(found[~np.isnan(found)]), np.signbit(expected[~np.isnan(expected)])
@@ -259,12 +260,12 @@ def test_float_arithmetic_rounds_once(d: DType, tmp_path: Path) -> None:
     with np.errstate(all="ignore"):
         expected = {
             "add": x + y, "sub": x - y, "mul": x * y, "truediv": x / y, "neg": -x, "abs": np.abs(x), "sqrt": np.sqrt(x),
-            "third": x / d.numpy.type(3), "min": np.where((x <= y) | (x != x), x, y),
+            "third": x / d.scalar(3), "min": np.where((x <= y) | (x != x), x, y),
             "max": np.where((x >= y) | (x != x), x, y),
         }  # fmt: skip
     for op, wanted in expected.items():
         found = call(library, op, [x, y] if op in ops else [x], d)
-        np.testing.assert_array_equal(found, wanted, err_msg=op)
+        np.testing.assert_array_equal(comparable(found), comparable(wanted), err_msg=op)
         known = ~np.isnan(wanted)
         np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]), err_msg=op)
 
@@ -276,6 +277,17 @@ def test_half_precision_travels_as_bits_and_is_held_as_a_float() -> None:
     total = Op("add", (x, ConstValue(1.0, float16)), float16)
     assert value_text(total) == "as_round_f16((v + 1.0f))"
     assert simple_statement(Store(h, 3, total, 1)) == "STORE(1, h, 3, as_f32_to_f16(as_round_f16((v + 1.0f))));"
+
+
+def test_bfloat16_travels_as_bits_and_is_held_as_a_float() -> None:
+    h = Buffer("h", bfloat16, 9, Memory.GLOBAL)
+    load, x = Let("v", BufferRead(h, ix.var("x", 0, 8), 0)), VarRef("v", bfloat16)
+    assert simple_statement(load) == "const float v = as_bf16_to_f32(LOAD(0, h, x));"
+    total = Op("add", (x, ConstValue(0.1, bfloat16)), bfloat16)
+    assert value_text(total) == "as_round_bf16((v + 0.100097656f))"
+    assert simple_statement(Store(h, 3, total, 1)) == "STORE(1, h, 3, as_bf16_bits(as_round_bf16((v + 0.100097656f))));"
+    assert value_text(Op("cast", (VarRef("a", int64),), bfloat16)) == "(as_round_bf16((float)a))"
+    assert value_text(Op("max", (x, Op("neg", (x,), bfloat16)), bfloat16)) == "as_max_f32(v, (-v))"  # exact
 
 
 # ---- texts

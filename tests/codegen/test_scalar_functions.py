@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from autosched.codegen.prelude import float_literal, int_literal, scalar_prelude, scalar_signatures
 from autosched.codegen.prelude.templates import BINARY_FUNCTIONS, UNARY_FUNCTIONS
-from autosched.lang.dtypes import ALL, DType, float16, float32, float64
+from autosched.lang.dtypes import ALL, DType, bfloat16, float16, float32, float64
 from autosched.lang.random_bits import hash_u32_numpy
 from autosched.runtime.compile.host_compiler import Language, compile_shared_library, have_compiler, kernel_flags
 
@@ -172,9 +173,9 @@ def test_float_to_bool(library: Library, source: DType) -> None:
     assert result[np.isnan(values)].all()
 
 
-@pytest.mark.parametrize("dtype", [float16, *FLOATS], ids=str)
+@pytest.mark.parametrize("dtype", [float16, bfloat16, *FLOATS], ids=str)
 def test_float_min_max_abs(library: Library, dtype: DType) -> None:
-    a, b = all_pairs(with_both_zeros(float_samples(float32 if dtype == float16 else dtype)))
+    a, b = all_pairs(with_both_zeros(float_samples(float32 if dtype.is_reduced_float else dtype)))
     least = np.where((a <= b) | (a != a), a, b)
     most = np.where((a >= b) | (a != a), a, b)
     assert_same(library(f"as_min_{dtype.short}", a, b), least, a, b)
@@ -262,6 +263,31 @@ def test_rounding_to_float16(library: Library, dtype: DType) -> None:
     assert_same(nan_as_one(library(f"as_{dtype.short}_to_f16", values)), nan_as_one(expected), values)
     rounding = "as_round_f16" if dtype == float32 else "as_round_f16_f64"
     assert_same(library(rounding, values), expected.view(np.float16).astype(np.float32), values)
+
+
+def test_every_bfloat16_is_read_exactly(library: Library) -> None:
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    assert_same(library("as_bf16_to_f32", bits), bits.view(bfloat16.numpy).astype(np.float32), bits)
+    assert_same(library("as_bf16_to_f32", bits).view(np.uint32), bits.astype(np.uint32) << np.uint32(16), bits)
+
+
+def test_rounding_to_bfloat16(library: Library) -> None:
+    """Of every bfloat16, the midpoints of neighbours and the float32 next to these, and random bits."""
+    upper = np.arange(1 << 16, dtype=np.uint32) << np.uint32(16)
+    lower = np.array([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], np.uint32)
+    rng = np.random.default_rng(3)
+    bits = np.concatenate([(upper[:, None] | lower).reshape(-1), rng.integers(0, 1 << 32, 100_000, np.uint32)])
+    values = bits.view(np.float32)
+    rounded = library("as_round_bf16", values)
+    found = library("as_bf16_bits", rounded)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        expected = values.astype(bfloat16.numpy)
+        of_pytorch = torch.from_numpy(values.copy()).to(torch.bfloat16).float().numpy()
+    assert_same(found.view(bfloat16.numpy).astype(np.float32), expected.astype(np.float32), values)
+    assert_same(found.view(bfloat16.numpy).astype(np.float32), of_pytorch, values)
+    assert_same(library("as_bf16_to_f32", found).view(np.uint32), rounded.view(np.uint32), values)
+    numbers = ~np.isnan(values)
+    assert_same((found >> np.uint16(15))[numbers], (bits >> np.uint32(31)).astype(np.uint16)[numbers], bits[numbers])
 
 
 def test_float64_to_float16_rounds_once() -> None:

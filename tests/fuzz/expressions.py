@@ -13,7 +13,7 @@ from autosched.lang.func import Func, Input
 from tests.fuzz.choices import Choices
 
 ALL_TYPES: tuple[DType, ...] = (
-    float32, int32, uint8, float64, a.int16, a.uint16, float16, a.int8, int64, uint32, a.uint64, bool_,
+    float32, int32, uint8, float64, a.int16, a.uint16, float16, a.int8, int64, uint32, a.uint64, bool_, a.bfloat16,
 )  # fmt: skip
 FLOAT_CONSTANTS = (1.0, 0.0, 0.5, -2.0, 3.0, 0.1, -0.0, 1e-3, 7.0, 65504.0, float("inf"), float("nan"), 6e-8, -1e30)
 SMALL = (1, 0, 2, 3, 5, 7, 17)

@@ -11,7 +11,7 @@ import numpy as np
 
 import autosched as a
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.lang.dtypes import float16, float32, float64, int32
+from autosched.lang.dtypes import int32
 from autosched.lang.expr import Const, Expr, Param, Scalar
 from autosched.lang.func import Func, Input, Output
 from autosched.lang.pipeline import Pipeline
@@ -152,7 +152,7 @@ def _param_value(c: Choices, p: Param) -> Scalar:
         return c.chance(50)
     if p.dtype.is_float:
         values = (1.0, 0.5, -3.0, 0.0, float("nan"))
-        return c.pick(values) if p.dtype in (float16, float32, float64) else 1.0
+        return c.pick(values)
     return c.pick((1, 3, 0, p.dtype.max_value, p.dtype.min_value))
 
 

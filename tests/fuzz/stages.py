@@ -211,7 +211,7 @@ def matrix_product(p: Pool, name: str) -> Func:
     y, x = p.variables(2)
     r = RDom("k", k=c.pick(SIZES))
     left, right = c.pick(p.sources), c.pick(p.sources)
-    dtype = c.pick((float32, int32, a.float64, a.uint16, a.float16))
+    dtype = c.pick((float32, int32, a.float64, a.uint16, a.float16, a.bfloat16))
     f = Func(name)
     f[y, x] = 0 if dtype == int32 else a.cast(dtype, 0)
     s = p.scope(y, x)

@@ -20,12 +20,13 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
+from tests.comparable import comparable
 from tests.lower.run_backends import assert_backends_agree, random_inputs
 from tests.schedule.warp_reduction_cases import OPERATORS
 
 TARGETS = [get_target("cpu"), get_target("h200")]
 INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "uint64")
-FLOATS = ("float16", "float32", "float64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 Rng = np.random.Generator
 
 
@@ -80,7 +81,7 @@ def check_scan(seed: int) -> None:
     for name, values in interpret(bound.pipeline, inputs).items():
         got = interpret(blocked.pipeline, inputs)[name]
         if same:
-            np.testing.assert_array_equal(got, values)
+            np.testing.assert_array_equal(comparable(got), comparable(values))
     for target in TARGETS:
         schedule = sample_schedule(blocked, target, rng, varied=True)
         assert not violations(bound, schedule, target)

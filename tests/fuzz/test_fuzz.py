@@ -74,7 +74,7 @@ LANGUAGE = (
     *(f"boundary {k}" for k in ("clamped", "mirrored", "mirrored_without_edge", "wrapped", "constant")),
     *(f"{n} dimensions" for n in range(5)),
     *(f"type {t}" for t in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
-    *(f"type {t}" for t in ("float16", "float32", "float64")),
+    *(f"type {t}" for t in ("float16", "bfloat16", "float32", "float64")),
 )  # fmt: skip
 
 

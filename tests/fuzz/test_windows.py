@@ -21,12 +21,13 @@ from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
+from tests.comparable import comparable
 from tests.lower.run_backends import assert_backends_agree, random_inputs
 from tests.schedule.warp_reduction_cases import OPERATORS
 
 TARGETS = [get_target("cpu"), get_target("h200")]
 INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "uint64")
-FLOATS = ("float16", "float32", "float64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 Rng = np.random.Generator
 
 
@@ -75,7 +76,8 @@ def check_window(seed: int) -> None:
     inputs = {name: with_extremes(array, rng) for name, array in random_inputs(bound).items()}
     if same:
         for name, values in interpret(bound.pipeline, inputs).items():
-            np.testing.assert_array_equal(interpret(windowed.pipeline, inputs)[name], values)
+            got = interpret(windowed.pipeline, inputs)[name]
+            np.testing.assert_array_equal(comparable(got), comparable(values))
     for target in TARGETS:
         schedule = sample_schedule(windowed, target, rng, varied=True)
         assert not violations(bound, schedule, target)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import itertools
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
+import torch
 
-from autosched import float16, float32, float64, int8, int32, int64, uint8, uint16, uint64
+from autosched import bfloat16, float16, float32, float64, int8, int32, int64, uint8, uint16, uint64
 from autosched.errors import DSLError
-from autosched.lang.dtypes import ALL, BY_NAME, DType, as_dtype, bool_, promote, true_division_dtype
+from autosched.lang.dtypes import ALL, BY_NAME, DType, as_dtype, bool_, is_float_dtype, promote, true_division_dtype
 
 SHORT = {d.short: d for d in ALL}
 TABLE = """
-      b    i8   i16  i32  i64  u8   u16  u32  u64  f16  f32  f64
-b     b    i8   i16  i32  i64  u8   u16  u32  u64  f16  f32  f64
-i8    i8   i8   i16  i32  i64  i16  i32  i64  -    f16  f32  f64
-i16   i16  i16  i16  i32  i64  i16  i32  i64  -    f16  f32  f64
-i32   i32  i32  i32  i32  i64  i32  i32  i64  -    f16  f32  f64
-i64   i64  i64  i64  i64  i64  i64  i64  i64  -    f16  f32  f64
-u8    u8   i16  i16  i32  i64  u8   u16  u32  u64  f16  f32  f64
-u16   u16  i32  i32  i32  i64  u16  u16  u32  u64  f16  f32  f64
-u32   u32  i64  i64  i64  i64  u32  u32  u32  u64  f16  f32  f64
-u64   u64  -    -    -    -    u64  u64  u64  u64  f16  f32  f64
-f16   f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f64
-f32   f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64
-f64   f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64
+      b    i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64
+b     b    i8   i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64
+i8    i8   i8   i16  i32  i64  i16  i32  i64  -    f16  bf16 f32  f64
+i16   i16  i16  i16  i32  i64  i16  i32  i64  -    f16  bf16 f32  f64
+i32   i32  i32  i32  i32  i64  i32  i32  i64  -    f16  bf16 f32  f64
+i64   i64  i64  i64  i64  i64  i64  i64  i64  -    f16  bf16 f32  f64
+u8    u8   i16  i16  i32  i64  u8   u16  u32  u64  f16  bf16 f32  f64
+u16   u16  i32  i32  i32  i64  u16  u16  u32  u64  f16  bf16 f32  f64
+u32   u32  i64  i64  i64  i64  u32  u32  u32  u64  f16  bf16 f32  f64
+u64   u64  -    -    -    -    u64  u64  u64  u64  f16  bf16 f32  f64
+f16   f16  f16  f16  f16  f16  f16  f16  f16  f16  f16  f32  f32  f64
+bf16  bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 bf16 f32  bf16 f32  f64
+f32   f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f32  f64
+f64   f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64  f64
 """
 
 
@@ -68,13 +71,19 @@ def test_true_division() -> None:
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_agreement_with_numpy(dtype: DType) -> None:
     assert dtype.numpy.itemsize == dtype.bytes_
-    assert dtype.numpy.kind == dtype.kind
+    assert dtype.numpy.kind == ("V" if dtype == bfloat16 else dtype.kind)
+    assert is_float_dtype(dtype.numpy) == dtype.is_float
     assert BY_NAME[dtype.name] is dtype
     assert as_dtype(dtype.name) is as_dtype(dtype.numpy) is as_dtype(dtype.numpy.type) is as_dtype(dtype) is dtype
     if dtype.is_int:
         limits = np.iinfo(dtype.numpy)
         assert (dtype.min_value, dtype.max_value) == (limits.min, limits.max)
     assert (dtype.is_int, dtype.is_float) == (dtype.kind in "iu", dtype.kind == "f")
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_dtypes_of_pytorch(dtype: DType) -> None:
+    assert as_dtype(getattr(torch, dtype.name)) is dtype
 
 
 def test_python_types() -> None:
@@ -107,7 +116,25 @@ def test_rounding() -> None:
     assert float32.rounded(0.1) == float(np.float32(0.1)) != 0.1
     assert float64.rounded(0.1) == 0.1
     assert float16.rounded(1e6) == math.inf
+    assert [bfloat16.rounded(v) for v in (257, 258, 259, 3.4e38)] == [256, 258, 260, math.inf]
+    assert bfloat16.rounded(1 + 2**-8 + 2**-40) == 1  # by way of float32, where it is halfway between two
     assert float64.rounded(-(10**400)) == -math.inf
+
+
+def digits(text: str) -> int:
+    return len(Decimal(text).normalize().as_tuple().digits)
+
+
+def test_shortest_decimals() -> None:
+    """They round to the same bfloat16, and have no more digits than those of float32."""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(bfloat16.numpy)
+    with np.errstate(invalid="ignore"):  # of signalling NaNs
+        finite = numbers[np.isfinite(numbers)]
+    for number in finite[::7]:
+        shortest = bfloat16.shortest(float(number))
+        assert bfloat16.rounded(shortest) == number
+        assert digits(repr(shortest)) <= digits(str(np.float32(number)))
+    assert float16.shortest(float16.rounded(0.1)) == 0.1 and math.isnan(float32.shortest(math.nan))
 
 
 def test_wrapping() -> None:

@@ -16,6 +16,7 @@ from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.backends.emulator import EmulatedExecutable
 from autosched.runtime.emulator import ParamSpec, compile_emulated
 from autosched.runtime.emulator.trace import Trace
+from tests.comparable import comparable
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -39,7 +40,7 @@ def assert_backends_agree(
         outputs = {n: np.zeros(a.extents, a.buffer.dtype.numpy) for n, a in program.outputs.items()}
         backend.run(inputs, outputs, {})
         for n, result in outputs.items():
-            np.testing.assert_array_equal(result, expected[n], err_msg=type(backend).__name__)
+            np.testing.assert_array_equal(comparable(result), comparable(expected[n]), type(backend).__name__)
 
 
 def traced(bound: BoundPipeline, program: Program) -> Trace:

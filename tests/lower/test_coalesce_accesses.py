@@ -14,6 +14,7 @@ from autosched import (
     Pipeline,
     RDom,
     Var,
+    bfloat16,
     float16,
     float32,
     float64,
@@ -227,7 +228,7 @@ def test_bytes_agree(threads: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("dtype", [float16, float64, int8, int16, uint32, int64], ids=str)
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float64, int8, int16, uint32, int64], ids=str)
 def test_types_agree(dtype: DType) -> None:
     bound = pair(dtype=dtype)
     _, program = both(bound, staged(bound))

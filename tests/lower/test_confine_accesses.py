@@ -77,7 +77,7 @@ class Emulated:
 
 def argument_type(p: KernelParam) -> np.dtype[Any]:
     """Return the type of an argument; half-precision scalars are passed as floats."""
-    return np.dtype(np.float32) if p.kind == "scalar" and p.dtype.name == "float16" else p.dtype.numpy
+    return np.dtype(np.float32) if p.kind == "scalar" and p.dtype.is_reduced_float else p.dtype.numpy
 
 
 def some_blocks(grid: Sequence[int]) -> list[tuple[int, ...]]:

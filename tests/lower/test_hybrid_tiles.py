@@ -141,7 +141,9 @@ def test_threads_have_a_linear_order() -> None:
         check(bound, replace(stencils_kernel(bound, (8, 3), (2, 2), dim, (1, 2)), linear_threads=True))
 
 
-@pytest.mark.parametrize("name", ["int8", "uint16", "int64", "float64", "float16", "int16", "uint64", "uint8"])
+@pytest.mark.parametrize(
+    "name", ["int8", "uint16", "int64", "float64", "float16", "bfloat16", "int16", "uint64", "uint8"]
+)
 def test_types(name: str) -> None:
     bound = stencils(2, 20, 90, BY_NAME[name], radius=3)
     check(bound, stencils_kernel(bound, (32, 1), (2, 1), "x", (1,)))

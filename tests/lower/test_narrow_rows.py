@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, cast, float16, float32, uint8
+from autosched import Func, Input, Pipeline, Var, bfloat16, cast, float16, float32, uint8
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.lang.dtypes import DType
@@ -22,7 +22,16 @@ needs_compiler = pytest.mark.skipif(
 )
 H, W = 21, 70
 y, x, c = Var("y"), Var("x"), Var("c")
-WIDTHS = [(uint8, 3), (float32, 1), (float32, 3), (float32, 16), (float16, 5), (uint8, 64), (float32, 17)]
+WIDTHS = [
+    (uint8, 3),
+    (float32, 1),
+    (float32, 3),
+    (float32, 16),
+    (float16, 5),
+    (bfloat16, 5),
+    (uint8, 64),
+    (float32, 17),
+]
 
 
 def blurred(dtype: DType, channels: int) -> BoundPipeline:

@@ -150,7 +150,7 @@ def test_backends_round_sums_of_random_schedules_identically(name: str) -> None:
     assert shared >= 4
 
 
-@pytest.mark.parametrize("name", ["uint8", "int16", "float16", "int32", "float64"])
+@pytest.mark.parametrize("name", ["uint8", "int16", "float16", "bfloat16", "int32", "float64"])
 @pytest.mark.parametrize("op", ["add", "max"])
 def test_random_lanes_on_a_processor(op: str, name: str) -> None:
     """Rows of 61 and 96 terms: with a partial last iteration, which is peeled, and without one."""

@@ -34,9 +34,9 @@ def test_a_coordinate_meets_every_type_exactly(dtype: DType, start: int) -> None
     f[x] = e if dtype.is_float else a.cast("int64", e)
     found = agree(over(f, 8, start), {"v": data(dtype)})["f"]
     coordinates = np.arange(start, start + 8)
-    if dtype.name == "float16":
+    if dtype.is_reduced_float:
         with np.errstate(over="ignore"):
-            expected = (data(dtype).astype(np.float32) + coordinates.astype(np.float32)).astype(np.float16)
+            expected = (data(dtype).astype(np.float32) + coordinates.astype(np.float32)).astype(dtype.numpy)
     elif dtype.is_float:
         expected = data(dtype) + coordinates.astype(dtype.numpy)
     else:

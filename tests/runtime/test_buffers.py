@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from autosched.errors import InputError
-from autosched.lang.dtypes import ALL, DType, float16, float32, uint8
+from autosched.lang.dtypes import ALL, DType, bfloat16, float16, float32, uint8
 from autosched.runtime.call.buffers import (
     as_host_array,
     as_scalar,
@@ -61,6 +61,13 @@ class FakeGpuArray:
         raise AssertionError("its memory must not be asked for")
 
 
+def _tensor(array: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:
+    """Return a tensor that shares an array's memory; PyTorch takes a bfloat16 by its bits."""
+    if dtype == bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
 def _numbers(dtype: DType) -> np.ndarray[Any, Any]:
     return (np.arange(12).reshape(3, 4) % 5).astype(dtype.numpy)
 
@@ -69,7 +76,7 @@ def _numbers(dtype: DType) -> np.ndarray[Any, Any]:
 def test_numpy_and_torch_share_memory(dtype: DType) -> None:
     numbers = _numbers(dtype)
     assert np.shares_memory(as_host_array(numbers, "a", dtype, (3, 4)), numbers)
-    tensor = torch.from_numpy(_numbers(dtype))
+    tensor = _tensor(_numbers(dtype), dtype)
     view = as_host_array(tensor, "a", dtype, (3, 4))
     np.testing.assert_array_equal(view, numbers)
     view[0, 0] = 1
@@ -78,11 +85,11 @@ def test_numpy_and_torch_share_memory(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 def test_dlpack_and_array_interface_share_memory(dtype: DType) -> None:
-    tensor = torch.from_numpy(_numbers(dtype))
-    for other in (DlpackOnly(tensor), InterfaceOnly(tensor.numpy())):
+    numbers = _numbers(dtype)
+    for other in (DlpackOnly(_tensor(numbers, dtype)), InterfaceOnly(numbers)):
         view = as_host_array(other, "a", dtype, (3, 4))
         assert view.dtype == dtype.numpy
-        assert np.shares_memory(view, tensor.numpy())
+        assert np.shares_memory(view, numbers)
 
 
 def test_buffer_protocol_shares_memory() -> None:
@@ -266,6 +273,7 @@ def test_scalars_at_the_ends_of_their_range() -> None:
             assert as_scalar(dtype.max_value, "n", dtype) == dtype.max_value
     assert np.isnan(as_scalar(float("nan"), "x", float32))
     assert as_scalar(float("inf"), "x", float16) == np.inf
+    assert as_scalar(as_scalar(7, "x", bfloat16), "x", float32) == 7
     assert as_scalar(0.1, "x", float32) == np.float32(0.1)
 
 
@@ -282,6 +290,7 @@ def test_scalars_at_the_ends_of_their_range() -> None:
         (float("inf"), uint8, "inf is no whole number"),
         (1e300, float32, r"1e\+300 is too large"),
         (70000, float16, "70000 is too large"),
+        (3.4e38, bfloat16, "is too large"),
         ("3", float32, "got a value of type str, expected a number"),
         (None, float32, "got a value of type NoneType"),
         (1j, float32, "got a value of type complex"),

@@ -9,7 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 import autosched as a
-from autosched import Func, Input, Param, Pipeline, RDom, Var, float16, float32, float64, int8, int32, uint8, undef
+from autosched import (
+    Func,
+    Input,
+    Param,
+    Pipeline,
+    RDom,
+    Var,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    uint8,
+    undef,
+)
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 
@@ -199,6 +214,25 @@ def half_and_double_precision() -> CornerCase:
     f[y, x] = img[y, x] * gain + img[y, x + 1] / 3
     out[y, x] = (f[y, x] + 1, a.cast(float64, f[y, x]) / 7, a.cast(float16, a.sqrt(a.abs(f[y, x]))))
     return _of(out.over(y=(0, 20), x=(0, 40)), params={"gain": 1.5}, img=(20, 41))
+
+
+@_case
+def bfloat16_between_other_types() -> CornerCase:
+    """Loads, stores, a parameter, conversions from and to every other kind of type, reductions and functions."""
+    img, f, out = Input("img", bfloat16, 2), Func("f"), Func("out")
+    gain, r = Param("gain", bfloat16, default=1.5), RDom("r", k=4)
+    f[y, x] = img[y, x] * gain + img[y, x + 1] / 3 + x
+    row = a.sum(f[y, x + r.k], over=r)
+    chosen = a.select(f[y, x] > img[y, x], a.min(f[y, x], row), a.cast(bfloat16, a.cast(int8, img[y, x])))
+    half = a.cast(float16, f[y, x])
+    out[y, x] = (
+        chosen,
+        half + img[y, x],
+        a.sqrt(a.abs(row)),
+        a.cast(int32, row),
+        a.cast(bfloat16, a.cast(float64, half)),
+    )
+    return _of(out.over(y=(0, 20), x=(0, 40)), params={"gain": 1.5}, img=(20, 45))
 
 
 @_case

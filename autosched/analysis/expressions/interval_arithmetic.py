@@ -135,7 +135,7 @@ def _integer_binary(e: Binary, a: ValueRange, b: ValueRange) -> ValueRange | Non
 
 def _float_range(e: Expr, operands: Sequence[ValueRange]) -> ValueRange | None:
     """Return the range of a floating-point value; None if unknown."""
-    number: Callable[[float], Any] = e.dtype.numpy.type
+    number: Callable[[float], Any] = e.dtype.scalar
     with np.errstate(all="ignore"):
         match e:
             case Const():

@@ -175,7 +175,7 @@ class _Evaluation:
 
 
 def _constant(e: Const) -> _Interval:
-    value = e.dtype.numpy.type(e.value) if e.dtype.is_float else int(e.value)
+    value = e.dtype.scalar(e.value) if e.dtype.is_float else int(e.value)
     return _Interval(value, value)
 
 
@@ -189,7 +189,7 @@ def _operation(e: Expr, operands: Sequence[_Interval]) -> _Interval | None:
             return _map(ROUNDING[name], operands)
         case Call(name=name) if name in _ELEMENTARY and exact and e.dtype.bits >= 32:
             # In float64, so that the error of NumPy's own function does not count.
-            value = e.dtype.numpy.type(_ELEMENTARY[name](*(np.float64(v.lo) for v in operands)))
+            value = e.dtype.scalar(_ELEMENTARY[name](*(np.float64(v.lo) for v in operands)))
             slack = ULPS * np.spacing(np.abs(value))
             return _Interval(value - slack, value + slack)
         case Unary(op="neg"):
@@ -239,7 +239,7 @@ def _hull(values: Sequence[Any]) -> _Interval:
 def _converted(value: Any, source: DType, target: DType) -> Any:
     """Return a number in another type; None where that is not simple."""
     if target.is_float:
-        return target.numpy.type(value) if source.is_float or abs(value) <= _LARGEST_EXACT else None
+        return target.scalar(value) if source.is_float or abs(value) <= _LARGEST_EXACT else None
     if source.is_float:
         return int(value) if np.isfinite(value) and target.holds(int(value)) else None
     return value if target.holds(value) else None

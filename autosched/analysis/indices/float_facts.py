@@ -49,8 +49,8 @@ def _bounded(condition: Expr, truth: bool) -> Iterator[tuple[Expr, Range]]:
 
 def _implied(op: str, other: Const) -> Range:
     """Return the range of a number of the same type that compares so with a constant."""
-    number = other.dtype.numpy.type(other.value)
-    infinity = number.dtype.type(math.inf)
+    number = other.dtype.scalar(other.value)
+    infinity = other.dtype.scalar(math.inf)
     match op:
         case "lt":
             return -math.inf, float(np.nextafter(number, -infinity))

@@ -80,7 +80,7 @@ def _node_range(e: Expr, operands: Sequence[Range], integers: Mapping[int, Integ
 
     The ends are computed in the type of the operation, since rounding is monotone.
     """
-    kind = e.dtype.numpy.type
+    kind = e.dtype.scalar
     with np.errstate(all="ignore"):
         match e:
             case Const():

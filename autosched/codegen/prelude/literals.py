@@ -12,7 +12,8 @@ from autosched.lang.dtypes import DType, float64
 def float_literal(value: float, dtype: DType) -> str:
     """Return the shortest C literal of `value` rounded to the type.
 
-    Infinities and NaN are macros of the scalar prelude. A float16 is written as a float32 of the same value.
+    Infinities and NaN are macros of the scalar prelude. A float16 or bfloat16 is written as a float32 of the
+    same value.
 
     Args:
         value: Any number; NaNs lose sign and payload.
@@ -28,7 +29,7 @@ def float_literal(value: float, dtype: DType) -> str:
     if math.isnan(value):
         return f"AS_NAN_{macro}"
     with np.errstate(over="ignore"):  # a number too large for the type is infinity there
-        rounded = dtype.numpy.type(value)
+        rounded = dtype.scalar(value)
     if np.isinf(rounded):
         return f"AS_INF_{macro}" if value > 0 else f"(-AS_INF_{macro})"
     if dtype == float64:

@@ -137,6 +137,31 @@ AS_FN float as_round_f16_f64(double x) {
     return as_f16_to_f32(as_f64_to_f16(x));
 }
 
+// The value of a bfloat16 given by its bits: the upper half of a float32.
+AS_FN float as_bf16_to_f32(unsigned short upper) {
+    return as_from_bits_f32((unsigned int)upper << 16);
+}
+
+// The bits of a bfloat16 that is held as a float32.
+AS_FN unsigned short as_bf16_bits(float x) {
+    return (unsigned short)(as_bits_f32(x) >> 16);
+}
+
+// The bfloat16 nearest to x, ties to even, held as a float32; too large gives infinity.
+AS_FN float as_round_bf16(float x) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+    unsigned short nearest;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(nearest) : "f"(x));
+    return as_bf16_to_f32(nearest);
+#else
+    // A carry into the exponent rounds correctly, too: the largest numbers become infinite. A NaN becomes a quiet one,
+    // as its upper half alone may be an infinity.
+    const unsigned int bits = as_bits_f32(x), odd = (bits >> 16) & 1u;
+    const unsigned int number = bits + 0x7fffu + odd, quiet = bits | 0x400000u;
+    return as_from_bits_f32(((bits & 0x7fffffffu) > 0x7f800000u ? quiet : number) & 0xffff0000u);
+#endif
+}
+
 // A bijection that mixes well: autosched/lang/hashing.py says what it is.
 AS_FN unsigned int as_hash_u32(unsigned int x) {
     x ^= x >> 16;

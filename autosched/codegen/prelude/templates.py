@@ -22,10 +22,11 @@ C_NAMES: dict[str, str] = {
     "int64": "long long",
     "uint64": "unsigned long long",
     "float16": "float",
+    "bfloat16": "float",
     "float32": "float",
     "float64": "double",
 }
-"""C type of a local variable of each element type; float16 is computed in float32."""
+"""C type of a local variable of each element type; float16 and bfloat16 are computed in float32."""
 
 UNARY_FUNCTIONS = (
     "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round",

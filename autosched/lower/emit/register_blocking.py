@@ -71,7 +71,7 @@ def clear_register_tiles(context: KernelContext, tile: RegisterTile, n: Nest) ->
 
     def clear() -> None:
         for register in tile.buffers:
-            zero = ConstValue(register.dtype.numpy.type(0).item(), register.dtype)
+            zero = ConstValue(register.dtype.scalar(0).item(), register.dtype)
             context.builder.store(register, tile.index(n), zero, tile.func)
 
     for_whole_tile(context, n, clear)

@@ -39,7 +39,7 @@ def _clear(context: KernelContext, n: Nest) -> None:
     for k, dtype in enumerate(context.bound.funcs[n.stage.func].dtypes):
         buffer = context.register_window(n.stage.func, k)
         for element in range(context.plan.register_windows[n.stage.func].elements):
-            context.builder.store(buffer, element, ConstValue(dtype.numpy.type(0).item(), dtype), buffer.name)
+            context.builder.store(buffer, element, ConstValue(dtype.scalar(0).item(), dtype), buffer.name)
 
 
 def emit_register_window(context: KernelContext, mode: EmitMode, group: Sequence[Nest]) -> tuple[Stmt, ...]:

@@ -174,7 +174,7 @@ def _applied(v: Op, args: list[Any]) -> Any:
             return np.logical_not(args[0]) if v.dtype.kind == "b" else np.invert(args[0])
         case "shl" | "shr":
             shift = np.left_shift if v.name == "shl" else np.right_shift
-            return shift(args[0], np.bitwise_and(args[1], v.dtype.numpy.type(v.dtype.bits - 1)))
+            return shift(args[0], np.bitwise_and(args[1], v.dtype.scalar(v.dtype.bits - 1)))
         case name if name in COMPARISONS or name in UFUNCS:
             return UFUNCS[name](*args)
     return _called(v.name, v.dtype, args)

@@ -79,5 +79,5 @@ def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[st
     arguments: dict[str, Array] = {}
     for p in program.bound.scalars:
         value = np.array([scalars[p.name]]).astype(p.dtype.numpy)
-        arguments[program.names[p.name]] = value.astype(np.float32) if p.dtype.name == "float16" else value
+        arguments[program.names[p.name]] = value.astype(np.float32) if p.dtype.is_reduced_float else value
     return arguments

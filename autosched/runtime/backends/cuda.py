@@ -9,8 +9,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from autosched.codegen.cuda import CudaKernel, KernelParam
 from autosched.codegen.identical_kernels import distinct_kernels, share_cuda_kernels
 from autosched.errors import CompileError
@@ -19,7 +17,13 @@ from autosched.lower.program import Program, ProgramLayout
 from autosched.runtime.backends.cupy_driver import gpu_driver
 from autosched.runtime.backends.gpu_driver import Stream
 from autosched.runtime.backends.kernel_info import KernelInfo
-from autosched.runtime.call.buffers import as_device_array, empty_like_caller, like_caller
+from autosched.runtime.call.buffers import (
+    as_device_array,
+    device_dtype,
+    empty_cupy_array,
+    empty_like_caller,
+    like_caller,
+)
 from autosched.runtime.call.call_cache import Form, ValidatedCall, ValidatedCalls, forms_of
 from autosched.runtime.call.caller_context import CallerContext, context_of
 from autosched.runtime.call.cuda_streams import stream_handle
@@ -235,10 +239,11 @@ class _Arrays:
             for s in signature.inputs
         }
         self.returned = call.out or {s.name: self._empty(s) for s in signature.outputs}
-        self.outputs = {
+        own = call.out is None and self._example is None
+        self.outputs = self.returned if own else {
             s.name: as_device_array(self.returned[s.name], s.name, s.dtype, s.shape, role="output", device=self.device)
             for s in signature.outputs
-        }
+        }  # fmt: skip
         check_no_overlap(self.inputs, self.outputs)
 
     def caller_now(self) -> CallerContext:
@@ -254,9 +259,11 @@ class _Arrays:
     def _empty(self, spec: ArraySpec) -> Any:
         if self._example is not None:
             return empty_like_caller(self._example, spec.dtype, spec.shape)
+        if self._call.example is None:
+            return empty_cupy_array(spec.dtype, spec.shape)
         import cupy
 
-        return cupy.empty(spec.shape, dtype=spec.dtype.numpy)
+        return cupy.empty(spec.shape, dtype=device_dtype(spec.dtype))
 
     @property
     def pointers(self) -> dict[str, int]:
@@ -268,7 +275,7 @@ class _Arrays:
         example = self._call.example
         if self._call.out is not None or self._example is not None or example is None:
             return self.returned
-        return {name: like_caller(array, example) for name, array in self.returned.items()}
+        return {s.name: like_caller(self.returned[s.name], example, s.dtype) for s in self._signature.outputs}
 
 
 def alignments(program: Program, kernels: Iterable[CudaKernel]) -> dict[str, int]:
@@ -293,8 +300,7 @@ def launch_steps(program: ProgramLayout, kernels: Iterable[CudaKernel]) -> list[
             return StepArgument()
         if p.kind != "scalar":
             return arguments[p.name]
-        as_float = p.dtype.numpy == np.float16  # half-precision parameters are passed as floats
-        return LaunchScalar(public[p.name], float32 if as_float else p.dtype)
+        return LaunchScalar(public[p.name], float32 if p.dtype.is_reduced_float else p.dtype)  # kernels take a float
 
     return [
         LaunchStep(k.name, k.grid, k.block, k.shared_bytes, tuple(argument(p) for p in k.params), k.launches)

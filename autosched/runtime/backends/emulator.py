@@ -75,7 +75,7 @@ def _generated(kernel: CudaKernel) -> GeneratedKernel:
 
 
 def _spec(p: KernelParam) -> ParamSpec:
-    as_float = p.kind == "scalar" and p.dtype.name == "float16"  # half-precision parameters are passed as floats
+    as_float = p.kind == "scalar" and p.dtype.is_reduced_float  # which kernels take as a float
     dtype = np.dtype(np.float32) if as_float else p.dtype.numpy
     kind = "scalar" if p.kind == "step" else p.kind
     return ParamSpec(cast(Literal["in", "out", "scalar"], kind), dtype, p.name, p.count)

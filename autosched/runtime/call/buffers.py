@@ -9,13 +9,13 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from autosched.errors import InputError
-from autosched.lang.dtypes import DType, as_dtype
+from autosched.lang.dtypes import DType, as_dtype, bfloat16
 from autosched.runtime.call.frameworks import ArrayDevice, device_of, is_cupy, is_torch, on_gpu
 
 Role = Literal["input", "output"]
 DTypeLike = DType | str | type | np.dtype[Any]
 
-_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating, bfloat16.numpy.type)
 _RUN_ON_GPU = ", or run the pipeline with target='cuda'"
 _RUN_ON_CPU = ", or compile the pipeline with backend='cpu'"
 
@@ -49,7 +49,7 @@ def as_host_array(
     if is_torch(value):
         argument.check_torch()
         argument.check_form(_torch_dtype_name(value), tuple(value.shape), value.is_contiguous())
-        array: np.ndarray[Any, Any] = value.numpy()
+        array: np.ndarray[Any, Any] = host_view(value)
     else:
         array = argument.numpy_view()
         argument.check_form(str(array.dtype), array.shape, array.flags.c_contiguous)
@@ -90,7 +90,8 @@ def as_device_array(
         upload: Copy an input that lies in host memory to the current GPU instead of refusing it.
 
     Returns:
-        A C-contiguous ``cupy.ndarray`` that shares the memory of `value` (unless it was uploaded).
+        A C-contiguous ``cupy.ndarray`` that shares the memory of `value` (unless it was uploaded). For a tensor or an
+        uploaded array of bfloat16 it has the bits, of type uint16.
 
     Raises:
         InputError: If the value is no array, lies elsewhere, or has another dtype, shape or layout.
@@ -100,7 +101,7 @@ def as_device_array(
     argument = _Argument(value, name, as_dtype(dtype), shape, role, "cuda")
     location = argument.require_device()
     if location.kind == "cpu" and upload and role == "input":
-        return cupy.asarray(as_host_array(value, name, dtype, shape))
+        return cupy.asarray(as_host_array(value, name, dtype, shape).view(device_dtype(dtype)))
     if location.kind != "cuda":
         fix = f"{name}.cuda()" if is_torch(value) else f"cupy.asarray({name})"
         argument.refuse(f"an array on {location}", "an array on the GPU", f"copy it with {fix}", _RUN_ON_CPU)
@@ -108,7 +109,7 @@ def as_device_array(
         argument.check_torch()
         argument.check_form(_torch_dtype_name(value), tuple(value.shape), value.is_contiguous())
         # Not by DLPack, which makes CuPy's stream wait: the kernels run on PyTorch's own stream.
-        array = cupy_view(value.data_ptr(), as_dtype(dtype).numpy, tuple(value.shape), value, location.index)
+        array = cupy_view(value.data_ptr(), device_dtype(dtype), tuple(value.shape), value, location.index)
     else:
         array = argument.cupy_view()
         argument.check_form(str(array.dtype), array.shape, array.flags.c_contiguous)
@@ -136,7 +137,7 @@ def as_scalar(value: Any, name: str, dtype: DTypeLike) -> np.generic:
     number = value.item() if isinstance(value, np.generic) else value
     if element.is_float:
         with np.errstate(over="ignore"):
-            rounded: np.generic = element.numpy.type(number)
+            rounded: np.generic = element.scalar(number)
         fits = not (math.isfinite(number) and np.isinf(rounded))
         return rounded if fits else _refuse_scalar(name, number, element, "is too large")
     if number != number or number in (math.inf, -math.inf) or number != int(number):
@@ -157,32 +158,37 @@ def empty_like_caller(example: Any, dtype: DTypeLike, shape: Sequence[int]) -> A
 
     Returns:
         A PyTorch tensor for a tensor, a CuPy array for anything else on a GPU, else a NumPy array.
+
+    Raises:
+        InputError: If this version of CuPy lacks the type.
     """
     element = as_dtype(dtype)
     if is_torch(example):
         import torch
 
-        return torch.empty(tuple(shape), dtype=getattr(torch, element.name), device=example.device)
+        return torch.empty(tuple(shape), dtype=_torch_dtype(element), device=example.device)
     if on_gpu(example):
-        import cupy
-
-        return cupy.empty(tuple(shape), dtype=element.numpy)
+        return empty_cupy_array(element, shape)
     return np.empty(tuple(shape), dtype=element.numpy)
 
 
-def like_caller(array: Any, example: Any) -> Any:
+def like_caller(array: Any, example: Any, dtype: DTypeLike | None = None) -> Any:
     """Return a NumPy or CuPy array in the framework of a caller's array, without a copy.
 
     An array on a GPU is copied to the host for a caller who works with NumPy.
 
     Args:
-        array: A NumPy or CuPy array.
+        array: A NumPy or CuPy array; one of bfloat16 may be given by its bits.
         example: An array of the caller, e.g. the first input.
+        dtype: Its element type; by default that of the array.
     """
+    element = as_dtype(array.dtype if dtype is None else dtype)
     if is_torch(example):
         import torch
         from torch.utils.dlpack import from_dlpack
 
+        if element == bfloat16:  # neither NumPy nor every CuPy exports it
+            return like_caller(array.view(np.int16), example).view(torch.bfloat16)
         if not is_cupy(array):
             return torch.from_numpy(array)
         if array.dtype == np.bool_:  # DLPack has bool only since version 1.0
@@ -191,8 +197,52 @@ def like_caller(array: Any, example: Any) -> Any:
     if is_cupy(array) and not on_gpu(example):
         import cupy
 
-        return cupy.asnumpy(array)
+        copy = cupy.asnumpy(array)
+        return copy.view(element.numpy) if element == bfloat16 else copy
     return array
+
+
+def empty_cupy_array(dtype: DType, shape: Sequence[int]) -> Any:
+    """Return an uninitialised CuPy array.
+
+    Raises:
+        InputError: If this version of CuPy lacks the type: bfloat16 came with version 14.
+    """
+    import cupy
+
+    try:
+        return cupy.empty(tuple(shape), dtype=dtype.numpy)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"CuPy {cupy.__version__} has no array of {dtype} ({error}): install CuPy 14 with NumPy 2.1.2, or pass "
+            "PyTorch tensors"
+        ) from error
+
+
+def device_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the dtype of CuPy arrays that only hold the address of a caller's elements.
+
+    That of a bfloat16 is uint16, as CuPy before version 14 has no bfloat16.
+    """
+    element = as_dtype(dtype)
+    return np.dtype(np.uint16) if element == bfloat16 else element.numpy
+
+
+def host_view(tensor: Any) -> np.ndarray[Any, Any]:
+    """Return a NumPy view of a PyTorch tensor in host memory; PyTorch itself exports no bfloat16."""
+    import torch
+
+    is_bfloat16 = tensor.dtype == torch.bfloat16
+    array: np.ndarray[Any, Any] = (
+        tensor.view(torch.int16).numpy().view(bfloat16.numpy) if is_bfloat16 else tensor.numpy()
+    )
+    return array
+
+
+def _torch_dtype(dtype: DType) -> Any:
+    import torch
+
+    return getattr(torch, dtype.name)
 
 
 def byte_range(array: Any) -> tuple[int, int]:
@@ -271,7 +321,7 @@ class _Argument:
             device = ", device='cuda'" if self.place == "cuda" else ""
             made = f"torch.empty({shape}, dtype=torch.{self.dtype}{device})"
         else:
-            made = f"{'cupy' if self.place == 'cuda' else 'np'}.empty({shape}, np.{self.dtype.numpy.name})"
+            made = f"{'cupy' if self.place == 'cuda' else 'np'}.empty({shape}, {_dtype_text(self.dtype)})"
         return f"leave out= away, or pass {made} and copy the result from there"
 
     def require_device(self) -> ArrayDevice:
@@ -301,7 +351,7 @@ class _Argument:
         name, expected = self.name, self.dtype
         torch_like = is_torch(self.value)
         if got_dtype != str(expected.numpy):
-            fix = f"{name}.to(torch.{expected})" if torch_like else f"{name}.astype(np.{expected.numpy.name})"
+            fix = f"{name}.to(torch.{expected})" if torch_like else f"{name}.astype({_dtype_text(expected)})"
             if expected.kind == "b":
                 fix = f"{name} != 0"
             self.refuse(f"dtype {got_dtype}", f"dtype {expected}", f"pass {fix}")
@@ -318,9 +368,11 @@ class _Argument:
             return self.value.view(np.ndarray)
         try:
             if hasattr(self.value, "__dlpack__"):
-                return np.from_dlpack(self.value)
+                return _from_dlpack(self.value, self.dtype)
             if hasattr(self.value, "__array_interface__"):
-                return np.asarray(self.value)
+                array = np.asarray(self.value)
+                is_untyped = self.dtype == bfloat16 and array.dtype == np.dtype("V2")  # the interface has no bfloat16
+                return array.view(self.dtype.numpy) if is_untyped else array
             return np.asarray(memoryview(self.value))
         except (BufferError, RuntimeError, TypeError, ValueError) as error:
             raise self._not_exportable(error) from error
@@ -345,6 +397,20 @@ class _Argument:
             f"{self.role} {self.name!r}: the {type(self.value).__qualname__} does not export its memory ({error}); "
             "pass a NumPy, CuPy or PyTorch array"
         )
+
+
+def _from_dlpack(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Return a NumPy view by DLPack; by way of PyTorch where a bfloat16 is expected, which NumPy does not import."""
+    if dtype != bfloat16:
+        return np.from_dlpack(value)
+    from torch.utils.dlpack import from_dlpack
+
+    return host_view(from_dlpack(value))
+
+
+def _dtype_text(dtype: DType) -> str:
+    """Return an expression of a NumPy dtype."""
+    return f"ml_dtypes.{dtype}" if dtype == bfloat16 else f"np.{dtype.numpy.name}"
 
 
 def _torch_dtype_name(tensor: Any) -> str:

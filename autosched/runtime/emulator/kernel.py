@@ -30,10 +30,12 @@ C_TYPES = {
     "int64": "long long",
     "uint64": "unsigned long long",
     "float16": "unsigned short",
+    "bfloat16": "unsigned short",
     "float32": "float",
     "float64": "double",
 }
-"""C name of each NumPy dtype's elements in generated code; float16 is stored as its bits, and bool as a byte."""
+"""C name of each NumPy dtype's elements in generated code; 16-bit floats are stored as their bits, and bool as a
+byte."""
 
 # Spilled registers are in local memory, which is limited to 512 KiB per thread.
 _MAX_REGISTER_BYTES = 512 * 1024

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from autosched.analysis.bound_pipeline import BoundPipeline, BoundStage
 from autosched.analysis.expressions.operation_count import operations
 from autosched.analysis.specialise import Specialiser
-from autosched.lang.dtypes import float16, float32
 from autosched.lang.expr import Const, Expr, Load, children, postorder, rebuild
 from autosched.lang.func import Func
 from autosched.lang.to_text import SYMBOL, expression_text
@@ -55,8 +54,8 @@ def _readable(names: Mapping[int, str], e: Expr) -> Expr:
 
 
 def _readable_node(names: Mapping[int, str], e: Expr) -> Expr:
-    if isinstance(e, Const) and not e.weak and e.dtype in (float16, float32):
-        return Const(float(str(e.dtype.numpy.type(e.value))), e.dtype, e.weak)
+    if isinstance(e, Const) and not e.weak and e.dtype.is_float and e.dtype.bits < 64:
+        return Const(e.dtype.shortest(e.value), e.dtype, e.weak)
     if not isinstance(e, Load) or e.source.name == names[id(e.source)]:
         return e
     source = copy.copy(e.source)
