@@ -62,7 +62,7 @@ def accumulate(
     result = Value(_REDUCE[kind](value.expr, over=r, name=f"{name}_{kind}"), low, high)
     result = result if start is None else ar.add(result, start)
     result = result if finish is None else finish(result)
-    if dtype.is_float:  # sums of float16 are made in float32
+    if dtype.is_float:  # sums of 16-bit floats are made in float32
         result = ar.narrowed_type(g.draw, ar.rescaled_if_large(result), dtype)
     return g.add_stage(name, shape, result, visible=visible)
 

@@ -37,7 +37,7 @@ def constant(number: float, dtype: DType) -> Value:
 
 
 def converted(value: Value, dtype: DType | str) -> Value:
-    """Return a value in another type; a range that does not fit wraps (integers) or is scaled down (float16)."""
+    """Return a value in another type; a range that does not fit wraps (integers) or is scaled down (16-bit floats)."""
     target = as_dtype(dtype)
     if value.dtype == target:
         return value

@@ -97,7 +97,7 @@ def real_types(g: Graph) -> Mapping[str, float]:
     """Return weights of the element types of inputs whose values are computed with as real numbers."""
     if g.real == "float64":
         return {"float64": 0.85, "float32": 0.1, "uint8": 0.05}
-    return {"float32": 0.65, "uint8": 0.2, "float16": 0.1, "uint16": 0.05}
+    return {"float32": 0.65, "uint8": 0.2, **dict.fromkeys(g.settings.reduced_floats, 0.1), "uint16": 0.05}
 
 
 def narrow_types(g: Graph) -> Mapping[str, float]:

@@ -58,6 +58,7 @@ DTYPE_WEIGHTS: Mapping[str, float] = {
     "float32": 5.0,
     "uint8": 2.5,
     "float16": 1.3,
+    "bfloat16": 1.3,
     "uint16": 0.7,
     "int32": 0.5,
     "int16": 0.4,
@@ -127,6 +128,11 @@ class RandomPipelineSettings:
     kinds: Mapping[str, float] = field(default_factory=lambda: dict(KIND_WEIGHTS))
     dtypes: Mapping[str, float] = field(default_factory=lambda: dict(DTYPE_WEIGHTS))
     families: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def reduced_floats(self) -> tuple[str, ...]:
+        """Floating-point types of 16 bits: the settings of stored labels have no bfloat16, and keep their pipelines."""
+        return ("float16", "bfloat16") if self.dtypes.get("bfloat16", 0) > 0 else ("float16",)
 
     def __post_init__(self) -> None:
         for name in ("stages", "ranks", "extents", "channels", "outputs"):  # configuration files have lists

@@ -45,7 +45,7 @@ def lookup(g: Graph) -> Tensor | None:
         size = g.draw.pick((256, 1024, 64, 33, 4096))
         index = index_from(t.at(), size)
     if g.draw.chance(0.5):
-        dtype = g.draw.pick(("float32", "uint8", "float16", "int32"))
+        dtype = g.draw.pick(("float32", "uint8", *g.settings.reduced_floats, "int32"))
         low, high = value_range(g.draw, as_dtype(dtype))
         table = g.add_input(dtype, ("k",), (size,), low, high, "table")
     else:

@@ -100,7 +100,7 @@ def threshold(g: Graph) -> Tensor | None:
 
 @kind("cast")
 def cast(g: Graph) -> Tensor | None:
-    """Another element type: to bytes and back, to half precision, to wider integers; floats are scaled to fit."""
+    """Another element type: to bytes and back, to 16-bit floats, to wider integers; floats are scaled to fit."""
     t = g.pick(lambda t: bool(t.dims) and g.fits(t.shape))
     if t is None:
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps.agreement import comparison_for, has_one_result
 from autosched.apps.tolerance import Tolerance
+from autosched.lang.dtypes import is_float_dtype
 from autosched.lower.program import Program, lower
 from autosched.random_pipelines import RandomPipeline, random_pipeline
 from autosched.random_pipelines.settings import SMALL
@@ -35,7 +36,7 @@ def disagreements(p: RandomPipeline, seed: int) -> tuple[list[str], list[Program
     expected = interpret(p.pipeline, inputs, p.params)
     scalars = {s.name: p.params[s.name] for s in bound.scalars}
     wrong = [
-        f"{name} is not finite" for name, a in expected.items() if a.dtype.kind == "f" and not np.isfinite(a).all()
+        f"{name} is not finite" for name, a in expected.items() if is_float_dtype(a.dtype) and not np.isfinite(a).all()
     ]
     for_gpu: list[Program] = []
     for target in TARGETS:

@@ -8,6 +8,7 @@ import pytest
 import autosched as a
 from autosched.apps.agreement import disagreement
 from autosched.apps.tolerance import Tolerance
+from autosched.lang.dtypes import is_float_dtype
 from autosched.lower.program import lower
 from autosched.random_pipelines import random_pipeline
 from autosched.random_pipelines.expressions import expression
@@ -28,7 +29,7 @@ def check(seed: int) -> None:
     bound, inputs = p.bind(), p.inputs(np.random.default_rng(seed))
     expected = interpret(p.pipeline, inputs, p.params)
     for name, array in expected.items():
-        assert array.dtype.kind != "f" or np.isfinite(array).all(), (seed, name)
+        assert not is_float_dtype(array.dtype) or np.isfinite(array).all(), (seed, name)
     program = lower(bound, schedule_roots(bound, get_target("cpu")))
     outputs = {n: np.zeros(b.extents, b.buffer.dtype.numpy) for n, b in program.outputs.items()}
     CpuExecutable(program).run(inputs, outputs, {s.name: p.params[s.name] for s in bound.scalars})
@@ -53,17 +54,19 @@ def test_outputs_of_many_are_finite_and_few_are_constant() -> None:
     for seed in range(60):
         p = random_pipeline(seed, SMALL)
         for array in interpret(p.pipeline, p.inputs(np.random.default_rng(seed)), p.params).values():
-            assert array.dtype.kind != "f" or np.isfinite(array).all(), seed
+            assert not is_float_dtype(array.dtype) or np.isfinite(array).all(), seed
             constant += array.size > 8 and bool((array == array.flat[0]).all())
     assert constant <= 12
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8", "int16", "uint32", "int32", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "uint8", "int8", "int16", "uint32", "int32", "float64"]
+)
 def test_expressions_keep_the_range_they_claim(dtype: str) -> None:
     """Bounds are valid for every value, up to rounding."""
     for seed in range(12):
         g = Graph(PortableRandom(np.random.default_rng(seed)), SMALL)
-        low, high = (-3.0, 5.0) if dtype.startswith(("float", "int")) else (0.0, 200.0)
+        low, high = (-3.0, 5.0) if dtype.startswith(("float", "bfloat", "int")) else (0.0, 200.0)
         operands = [g.add_input(dtype, ("x",), (64,), low, high) for _ in range(2)]
         found = g.draw.integer(1, 8)
         value = expression(g.draw, [t.at() for t in operands], operations=found, functions=0.3)
