@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autosched.analysis.expressions.bfloat16_rounding import rounds_to_bfloat16
 from autosched.analysis.indices import index as ix
 from autosched.codegen.constant_division import constant_division
 from autosched.codegen.prelude import float_literal
@@ -37,8 +38,6 @@ _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
 }  # fmt: skip
-_EXACT = frozenset({"neg", "abs", "min", "max", "floor", "ceil", "trunc", "round"})
-"""Operations of bfloat16 whose result in float32 is a bfloat16."""
 _INT_LIMIT = (1 << 31) - 1
 
 
@@ -234,8 +233,8 @@ def _op_text(v: Op) -> str:
         return f"({args[0]} {_INFIX[v.name]} {args[1]})"
     if v.dtype.is_float:
         text = _float_op(v, args)
-        is_exact = not v.dtype.is_reduced_float or (v.dtype == bfloat16 and v.name in _EXACT)
-        return text if is_exact else f"as_round_{v.dtype.short}({text})"
+        is_rounded = v.dtype == float16 or rounds_to_bfloat16(v.name, v.dtype)
+        return f"as_round_{v.dtype.short}({text})" if is_rounded else text
     return _int_op(v, args)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autosched.lang.dtypes import bfloat16
 from autosched.lang.expr import Binary, Call, Const, Expr
 
 OF_FUNCTIONS = {
@@ -27,7 +28,8 @@ def float_instructions(e: Expr) -> int:
         case Call():
             return 0 if e.name in ROUNDINGS else OF_FUNCTIONS.get(e.name, OTHER_FUNCTION)
         case Binary() if e.op in ("add", "sub"):
-            return 0 if any(isinstance(x, Binary) and x.op == "mul" for x in (e.a, e.b)) else 1
+            # a product of bfloat16 is rounded before it is added
+            return int(e.dtype == bfloat16 or not any(isinstance(x, Binary) and x.op == "mul" for x in (e.a, e.b)))
         case Binary() if e.op == "mul":
             return 1
         case Binary() if e.op == "truediv" and isinstance(e.b, Const):

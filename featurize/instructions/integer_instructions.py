@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from autosched.lang.dtypes import DType
-from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Select, Unary
+from autosched.analysis.expressions.bfloat16_rounding import is_rounded_to_bfloat16
+from autosched.lang.dtypes import DType, bfloat16, float16, float32
+from autosched.lang.expr import COMPARISONS, Binary, Call, Cast, Const, Expr, Load, Select, Unary
 
 DIVISION, DIVISION_BY_CONSTANT, HASH = 22, 5, 8
 """Integer division by a variable, by a constant that is no power of two, and the mixing of bits of ``hash_u32``."""
@@ -20,8 +21,21 @@ OTHER_FUNCTION = 5
 
 
 def integer_instructions(e: Expr) -> int:
-    """Return the integer instructions of a node, its operands not included."""
+    """Return the integer instructions of a node, its operands not included.
+
+    A bfloat16 is shifted after its load, and rounded by one conversion after an operation.
+    """
+    if e.dtype == bfloat16 and isinstance(e, Load):
+        return 1
+    return _of_operation(e) + is_rounded_to_bfloat16(e)
+
+
+def _of_operation(e: Expr) -> int:
     match e:
+        case Cast() if e.dtype == bfloat16 and e.a.dtype in (float16, float32):
+            return 0  # the rounding is the conversion
+        case Cast() if (e.a.dtype, e.dtype) == (bfloat16, float32):
+            return 0  # a bfloat16 is held as a float32
         case Select():
             return _words(e.dtype)
         case Cast():

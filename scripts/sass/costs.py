@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autosched.codegen.cuda import cuda_prelude
-from autosched.codegen.expressions import local_type, storage_type, value_text
+from autosched.codegen.expressions import loaded, local_type, storage_type, value_text
 from autosched.codegen.prelude import called_scalar_functions, scalar_prelude
 from autosched.lang.dtypes import DType, float16
 from autosched.lower.ir import ConstValue, Op, Value, VarRef
@@ -72,12 +72,12 @@ class OperationCosts:
             refs.append(VarRef(f"x{k}", o))
             parameters.append(f"GLOBAL_IN({storage_type(o)}, in{k}, {LANES})")
             access = f"LOAD({k}, in{k}, threadIdx.x)"
-            access = f"as_f16_to_f32({access})" if o == float16 else access
+            access = loaded(access, o)
             loads.append(f"const {local_type(o)} x{k} = {access};")
         first = next((r.name for r in refs if isinstance(r, VarRef)), "0")
         result = value_text(Op(node.name, tuple(refs), dtype)) if node is not None else f"({local_type(dtype)}){first}"
-        if dtype == float16:
-            result = f"as_f32_to_f16({result})"
+        if dtype.is_reduced_float:
+            result = f"as_f32_to_f16({result})" if dtype == float16 else f"as_bf16_bits({result})"
         parameters.append(f"GLOBAL_OUT({storage_type(dtype)}, out, {LANES})")
         body = (
             f"KERNEL(operation, {LANES})({', '.join(parameters)}) {{\n"

@@ -197,7 +197,7 @@ def every_operation() -> Pipeline:
 def test_nvrtc_compiles_every_operation() -> None:
     target = get_target("h200")
     scheduled = a.schedule(every_operation(), {"p": (16, 64), "q": (16, 64)}, target, strategy="roots")
-    assert "cvt.rn.bf16.f32" in scheduled.source()
+    assert "cvt.rn.bf16x2.f32" in scheduled.source()
     scheduled.compile("cuda")
 
 

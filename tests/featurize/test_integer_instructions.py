@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, cast, exp, float32, float64, int16, int32, select
+from autosched import Func, Input, Pipeline, Var, bfloat16, cast, exp, float32, float64, int16, int32, select
 from autosched import max as largest
 from autosched.analysis.bind import bind
 from autosched.featurize.instructions.arithmetic_work import WorkTable
@@ -13,6 +13,7 @@ from autosched.lang.expr import Expr
 x = Var("x")
 a, b, n, m = Input("a", float32, 1), Input("b", float32, 1), Input("n", int32, 1), Input("m", int32, 1)
 SHORT = Input("short", int16, 1)
+p, q = Input("p", bfloat16, 1), Input("q", bfloat16, 1)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,11 @@ SHORT = Input("short", int16, 1)
         (cast(float32, n[x]), 1),
         (cast(int32, a[x]), 1),
         (cast(float64, a[x]) < 2.0, 1),
+        (p[x] * q[x] + p[x], 4),  # two shifts after loads, two roundings
+        (largest(-p[x], q[x]), 4),  # exact: two shifts, and a NaN passes through
+        (cast(float32, p[x]) + a[x], 1),
+        (cast(bfloat16, a[x]), 1),
+        (cast(bfloat16, n[x]), 2),
     ],
 )
 def test_instructions_of_one_evaluation(value: Expr, expected: int) -> None:
@@ -40,3 +46,11 @@ def test_instructions_of_one_evaluation(value: Expr, expected: int) -> None:
     table = WorkTable(bind(pipeline, {i.name: (100,) for i in pipeline.inputs}))
     assert table.integer_instructions(table.bound.funcs["out"].stages[0], {}) == (expected, 0)
     assert table.integer_instructions(table.bound.funcs["out"].stages[0], {"out": 2}) == (3 * expected, 0)
+
+
+def test_a_product_of_bfloat16_is_no_multiply_add() -> None:
+    for image, expected in ((a, 1), (p, 2)):
+        out = Func("out")
+        out[x] = image[x] * image[x] + image[x]
+        table = WorkTable(bind(Pipeline([out.over(x=(0, 64))]), {image.name: (100,)}))
+        assert table.float_instructions(table.bound.funcs["out"].stages[0], {}) == expected

@@ -14,7 +14,7 @@ from autosched.codegen.c import print_c
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
-from autosched.lang.dtypes import DType, float16, float32, int32, uint8, uint16
+from autosched.lang.dtypes import DType, bfloat16, float16, float32, int32, uint8, uint16
 from autosched.lang.expr import Expr, Var
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast, clamp, exp, select, tanh
@@ -26,6 +26,7 @@ from autosched.search.cost.cpu.analytical import SCAN, SCATTERED_STORE, CpuModel
 from autosched.search.cost.cpu.cache_traffic import MOST_MISSED, WAYS
 from autosched.search.cost.cpu.coefficients import CPU_COMPONENTS, RATES, rates_of
 from autosched.search.cost.cpu.lane_costs import LaneCosts, LaneWorks
+from autosched.search.cost.cpu.stage_costs import BFLOAT16_LOAD, BFLOAT16_ROUND
 from autosched.search.cost.gpu_analytical import AnalyticalModel, analytical_model
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.results import RankedSchedule
@@ -241,6 +242,15 @@ def test_half_precision_is_rounded_after_every_operation() -> None:
     half = Input("half", float16, 2)
     rounded, plain = work_of(half[y, x] * half[y, x + 1]), work_of(IMAGE[y, x] * IMAGE[y, x + 1])
     assert rounded.values.arithmetic > 20 * plain.values.arithmetic
+
+
+def test_bfloat16_is_shifted_and_rounded() -> None:
+    """Two shifts, and a rounding only where float32 may hold another number."""
+    image = Input("image", bfloat16, 2)
+    plain = work_of(IMAGE[y, x] * IMAGE[y, x + 1]).values
+    product, negated = work_of(image[y, x] * image[y, x + 1]).values, work_of(-image[y, x]).values
+    assert product.arithmetic == plain.arithmetic + 2 * BFLOAT16_LOAD[0] + BFLOAT16_ROUND[0]
+    assert negated.arithmetic == 1 + BFLOAT16_LOAD[0]
 
 
 def test_several_points_per_lane_give_strided_accesses() -> None:

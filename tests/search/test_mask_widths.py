@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, all_of, cast, float16, float32, int16, int32, uint8
+from autosched import Func, Input, Pipeline, Var, all_of, bfloat16, cast, float16, float32, int16, int32, uint8
 from autosched.analysis.bind import bind
 from autosched.lang.dtypes import DType
 from autosched.search.cost.cpu.stage_costs import stage_work
@@ -32,8 +32,9 @@ def test_a_comparison_has_the_width_of_its_operands(dtype: DType, width: float) 
 def test_other_widths_cost_whole_vectors() -> None:
     bytes_ = Input("image", uint8, 2)
     assert arithmetic(cast(int32, bytes_[Y, X] > 3), bytes_) == pytest.approx(0.25 + 1)
-    halves = Input("image", float16, 2)
-    assert arithmetic(halves[Y, X] > 3, halves) >= 1
+    for dtype in (float16, bfloat16):
+        halves = Input("image", dtype, 2)
+        assert arithmetic(halves[Y, X] > 3, halves) >= 1
 
 
 def test_conjunctions_have_the_width_of_the_widest_comparison() -> None:

@@ -6,10 +6,11 @@ Instructions of compound operations are those of the SASS of NVRTC 13.5 for sm_9
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from autosched.analysis.expressions.bfloat16_rounding import rounds_to_bfloat16
 from autosched.codegen.constant_division import DivisionMethod, constant_division
-from autosched.lang.dtypes import DType, float64
+from autosched.lang.dtypes import DType, bfloat16, float16, float32, float64
 from autosched.lang.expr import COMPARISONS
 from autosched.lower.ir import ConstValue, Op, Value
 
@@ -108,7 +109,11 @@ def priced(v: Op, *, low: bool = False) -> tuple[Cost, tuple[Operand, ...]]:
             operands += [Operand(f, passes_on) for f in inner.args]
         else:
             operands.append(Operand(a, passes_on))
-    return _cost(v), tuple(operands)
+    cost = _cost(v)
+    is_conversion = v.name == "cast" and v.args[0].dtype in (float16, float32)  # which is the rounding itself
+    if rounds_to_bfloat16(v.name, v.dtype) and not is_conversion:
+        cost = replace(cost, integer=cost.integer + 1, latency=cost.latency + ARITHMETIC_LATENCY)
+    return cost, tuple(operands)
 
 
 def _product(v: Value, *, low: bool) -> Op | None:
@@ -119,7 +124,7 @@ def _product(v: Value, *, low: bool) -> Op | None:
         if not _is_small_int(inner.dtype) or not _is_small_int(v.dtype) or (narrows and not low):
             return None
         v, low = inner, low or narrows
-    return v if isinstance(v, Op) and v.name == "mul" and v.dtype.kind != "b" else None
+    return v if isinstance(v, Op) and v.name == "mul" and v.dtype.kind != "b" and v.dtype != bfloat16 else None
 
 
 def _is_small_int(d: DType) -> bool:
@@ -192,7 +197,7 @@ def _is_count(v: Value) -> bool:
 def _cast(source: DType, target: DType) -> Cost:
     if not source.is_float and not target.is_float and max(source.bits, target.bits) <= 32:
         return _INTEGER if target.kind == "b" else FREE
-    if source == target:
+    if source == target or (source, target) == (bfloat16, float32):  # a bfloat16 is held as a float32
         return FREE
     if float64 in (source, target):
         return Cost(fp64=1, integer=2.0 if target.is_int else 0.0, latency=DOUBLE_LATENCY)

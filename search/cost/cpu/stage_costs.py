@@ -9,8 +9,9 @@ from operator import attrgetter
 from typing import Any
 
 from autosched.analysis.bound_pipeline import BoundStage
+from autosched.analysis.expressions.bfloat16_rounding import is_rounded_to_bfloat16
 from autosched.featurize.accesses.accesses import Points
-from autosched.lang.dtypes import float16
+from autosched.lang.dtypes import bfloat16, float16
 from autosched.lang.expr import (
     Binary,
     Call,
@@ -50,6 +51,10 @@ HALF_LOAD = 30.0, 22.0
 """Operations that convert the bits of a float16 to a number: in vectors, and scalar."""
 HALF_ROUND = 36.0, 30.0
 """Operations that round a number to float16: in vectors, and scalar."""
+BFLOAT16_LOAD = 2.0, 1.0
+"""Operations that make a number of the bits of a bfloat16: widening and a shift in vectors, a shift of a scalar."""
+BFLOAT16_ROUND = 9.0, 8.0
+"""Operations that round a number to bfloat16: the instructions of gcc 12 with AVX-512, and scalar."""
 BOOLEAN = 1 / 4
 """Width of a boolean in memory, relative to 4 bytes."""
 IN_VECTORS = 2
@@ -181,7 +186,7 @@ def _mask_widths(stage: BoundStage) -> dict[int, float]:
     widths: dict[int, float] = {}
     for e in postorder([*stage.values, *stage.indices], widths):
         if e.dtype.kind != "b":
-            widths[id(e)] = 1.0 if e.dtype == float16 else e.dtype.bits / 32  # float16 is compared as float32
+            widths[id(e)] = 1.0 if e.dtype.is_reduced_float else e.dtype.bits / 32  # these are compared as float32
         elif isinstance(e, Load | Const | Param):
             widths[id(e)] = BOOLEAN
         else:
@@ -256,6 +261,10 @@ def _cost(e: Expr, masks: Mapping[int, float]) -> tuple[float, float, float, flo
     if e.dtype == float16:  # arrays contain bits; every operation is rounded
         more = HALF_LOAD if isinstance(e, Load) else HALF_ROUND
         arithmetic, scalar = arithmetic + more[0], scalar + more[1]
+    elif is_rounded_to_bfloat16(e):
+        arithmetic, scalar = arithmetic + BFLOAT16_ROUND[0], scalar + BFLOAT16_ROUND[1]
+    elif e.dtype == bfloat16 and isinstance(e, Load):
+        arithmetic, scalar = arithmetic + BFLOAT16_LOAD[0], scalar + BFLOAT16_LOAD[1]
     return arithmetic, divisions, scalar, calls, serial
 
 
