@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from autosched.apps import get_app
 from autosched.cli import main
-from autosched.lang.dtypes import float32
+from autosched.commands.files import read_arrays, replacing, write_arrays
+from autosched.lang.dtypes import bfloat16, float32
 from autosched.lang.expr import Var
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import Pipeline
@@ -115,6 +116,14 @@ def test_arrays(case: str, refused: Callable[..., str], tmp_path: Path) -> None:
     arrays, message = ARRAYS[case]
     np.savez(tmp_path / "in.npz", **arrays)
     assert message in refused("run", "unsharp", "--inputs", "in.npz", "--output", "out.npz")
+
+
+def test_arrays_of_bfloat16_are_read_again(tmp_path: Path) -> None:
+    written = np.arange(6).astype(bfloat16.numpy).reshape(2, 3)
+    with replacing(tmp_path / "out.npz") as file:
+        write_arrays(file, {"image": written})
+    read = read_arrays(tmp_path / "out.npz", ["image"])["image"]
+    assert read.dtype == bfloat16.numpy and read.tobytes() == written.tobytes()
 
 
 def test_layout_error_says_how_to_fix_it(refused: Callable[..., str], tmp_path: Path) -> None:

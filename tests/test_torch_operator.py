@@ -73,6 +73,18 @@ def picture(height: int = 4, width: int = 6) -> torch.Tensor:
 
 
 class TestEager:
+    def test_tensors_of_bfloat16(self) -> None:
+        """Of an output's type there is a tensor in eager code and in tracing, and a gain is rounded to it."""
+        image, gain, f = Input("image", torch.bfloat16, 1), Param("gain", torch.bfloat16), Func("f")
+        f[x] = image[x] * gain + image[x]
+        op = register(Pipeline(f, name="of_bfloat16"))
+        tensor = torch.linspace(-3, 5, 1000).bfloat16()
+        expected = tensor * torch.tensor(0.1, dtype=torch.bfloat16) + tensor
+        found = op(tensor, 0.1)
+        assert found.dtype == torch.bfloat16 and torch.equal(found, expected)
+        described = torch.library.opcheck(op, (tensor, 0.1), test_utils="test_faketensor")
+        assert described == {"test_faketensor": "SUCCESS"}
+
     def test_schema_and_result(self) -> None:
         op = register(scaled(), name := fresh())
         assert str(op._schema) == "(Tensor image, float offset, float gain=2.0) -> Tensor"

@@ -9,7 +9,7 @@ from fuzzing.writer import Source, Writer, at
 COMBINATIONS = ("{p} + {v}", "au.max({p}, {v})", "au.min({p}, {v})", "{p} - {v}", "{v} - {p}", "{v}", "{p} * {v}")
 OFFSETS = ((1, 1), (1, 2), (2, 1), (1, 0), (0, 1), (1, -1), (2, -1), (0, 2), (1, -2), (2, 0), (3, 1), (0, 3))
 WIDTHS = (12, 16, 8, 17, 20, 5, 15, 1, 2, 24, 33)
-TYPES = ("float32", "float64", "int32", "int64", "uint8", "float16", "int16", "bool")
+TYPES = ("float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16", "int16", "bool")
 
 
 def diagonal_scan(w: Writer) -> list[Source]:

@@ -173,7 +173,7 @@ def weak_coordinates(w: Writer) -> list[Source]:
 
 def not_a_number(w: Writer) -> list[Source]:
     """NaN, infinities and signed zeros in comparisons, conversions, extrema and argument reductions."""
-    dtype = w.pick(("float32", "float32", "float64", "float16"))
+    dtype = w.pick(("float32", "float32", "float64", "float16", "bfloat16"))
     shape = (w.pick((3, 8)), w.pick((5, 16, 17)))
     a, b = input_source(w, dtype, shape), input_source(w, w.pick((dtype, "uint8")), shape)
     y, x = w.variables("y", "x")

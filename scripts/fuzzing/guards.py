@@ -68,7 +68,7 @@ def counts(w: Writer) -> Source:
     (k,) = w.variables("k")
     r, loops = reduction_domain(w, w.integer(1, 2))
     s, bins, f = Scope(w, loops), w.pick((3, 8, 1, 16)), w.func()
-    i, dtype = _number(w, s), w.pick(("int32", "float32", "uint8", "float64", "int64", "float16"))
+    i, dtype = _number(w, s), w.pick(("int32", "float32", "uint8", "float64", "int64", "float16", "bfloat16"))
     w.add(f"{f}[{k}] = {strong(Scope(w, (k,)), 0, dtype)}")
     w.add(f"{r}.where({w.pick(INSIDE).format(i=i, n=bins, c=_condition(s))})")
     at_bin, value = f"{f}[{i}]", f'au.cast("{dtype}", {loops[0]}) + au.cast("{dtype}", {leaf(s)})'

@@ -145,7 +145,9 @@ def arg_reduction(w: Writer) -> Source:
     v = dims_of(w, w.pick((1, 2, 0)))
     r, loops = reduction_domain(w, w.pick((1, 1, 2)))
     text = strong(
-        Scope(w, _window_point(w, v, loops)), w.integer(0, 1), w.pick(("float32", "float64", "float16", *TYPES))
+        Scope(w, _window_point(w, v, loops)),
+        w.integer(0, 1),
+        w.pick(("float32", "float64", "float16", "bfloat16", *TYPES)),
     )
     name = w.func()
     w.add(f"{at(name, v)} = {w.pick(('au.argmax', 'au.argmin'))}({text}, over={r})")
@@ -165,7 +167,7 @@ def product(w: Writer) -> Source:
     v = dims_of(w, 2)
     r = w.fresh("r")
     w.add(f'{r} = RDom("{r}", k={w.pick(SIZES)})')
-    name, dtype = w.func(), w.pick(("float32", "int32", "float64", "uint16", "float16"))
+    name, dtype = w.func(), w.pick(("float32", "int32", "float64", "uint16", "float16", "bfloat16"))
     left = read(Scope(w, (v[0], f"{r}.k"), moves=False), w.pick(w.sources))
     right = read(Scope(w, (f"{r}.k", v[1]), moves=False), w.pick(w.sources))
     w.add(f'{at(name, v)} = au.cast("{dtype}", 0)')

@@ -17,7 +17,8 @@ from fuzzing.refusals import reason
 T = TypeVar("T")
 
 TYPES = (
-    "float32", "int32", "uint8", "float64", "int16", "uint16", "float16", "int8", "int64", "uint32", "uint64", "bool",
+    "float32", "int32", "uint8", "float64", "int16", "uint16", "float16", "bfloat16", "int8", "int64", "uint32",
+    "uint64", "bool",
 )  # fmt: skip
 SIZES = (7, 1, 2, 3, 5, 8, 12, 16, 17, 13, 4, 20)
 

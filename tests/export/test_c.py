@@ -11,6 +11,7 @@ import pytest
 import autosched
 from autosched import ScheduledPipeline
 from autosched.apps import get_app
+from autosched.lang.dtypes import DType
 from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from tests.export.building import assert_same_bits, c_example, expected, results, run
 from tests.export.pipelines import ODD_SHAPES, odd, odd_inputs
@@ -107,27 +108,46 @@ def test_arguments_are_checked(tmp_path: Path) -> None:
     assert output.tobytes() == wanted.tobytes()
 
 
-def test_float16_parameters_are_rounded(tmp_path: Path) -> None:
-    """A float is passed for them; a kernel gets the nearest float16, for every kind of number."""
+@pytest.mark.parametrize("dtype", [autosched.float16, autosched.bfloat16], ids=str)
+def test_parameters_of_16_bits_are_rounded(dtype: DType, tmp_path: Path) -> None:
+    """A float is passed for them; a kernel gets the nearest number of the type, for every kind of number."""
     x = autosched.Var("x")
-    image, gain = autosched.Input("image", autosched.float16, 1), autosched.Param("gain", autosched.float16)
+    image, gain = autosched.Input("image", dtype, 1), autosched.Param("gain", dtype)
     scaled = autosched.Func("scaled")
     scaled[x] = image[x] * gain
     scheduled = autosched.schedule(autosched.Pipeline(scaled), {"image": (1,)}, "cpu", strategy="roots")
     exported = scheduled.export(tmp_path)
     function = getattr(shared_library(tmp_path / f"{exported.name}.c", *kernel_flags("c")), exported.name)
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_void_p]
-    one, result = np.ones(1, np.float16), np.zeros(1, np.float16)
+    one, result = np.ones(1, dtype.numpy), np.zeros(1, dtype.numpy)
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 1 << 32, 20000, np.uint32)
-    special = [0.0, -0.0, 2049.0, 2051.0, 65519.0, 65520.0, -65520.0, 2.0**-24, 2.0**-25, 3 * 2.0**-26, np.inf, np.nan]
+    special = [
+        0.0,
+        -0.0,
+        257.0,
+        259.0,
+        3.39e38,
+        3.4e38,
+        1e-45,
+        2049.0,
+        2051.0,
+        65519.0,
+        65520.0,
+        -65520.0,
+        2.0**-24,
+        2.0**-25,
+        3 * 2.0**-26,
+        np.inf,
+        np.nan,
+    ]
     for number in (
         *bits.view(np.float32),
         *np.array(special, np.float32),
         *rng.standard_normal(2000).astype(np.float32),
     ):
         assert function(one.ctypes.data, result.ctypes.data, float(number), None) == 0
-        with np.errstate(over="ignore"):
-            rounded = number.astype(np.float16)
-        np.testing.assert_array_equal(result[0], rounded)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rounded = number.astype(dtype.numpy)
+        np.testing.assert_array_equal(np.float32(result[0]), np.float32(rounded))
         assert np.signbit(result[0]) == np.signbit(rounded) or np.isnan(rounded)

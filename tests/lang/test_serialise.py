@@ -8,7 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autosched import Func, Input, Param, Pipeline, RDom, Var, float32, int32, interpret, maximum, select
+from autosched import (
+    Func,
+    Input,
+    Param,
+    Pipeline,
+    RDom,
+    Var,
+    bfloat16,
+    cast,
+    float32,
+    int32,
+    interpret,
+    maximum,
+    select,
+)
 from autosched.apps.registry import NAMES, get_app
 from autosched.errors import InputError
 from autosched.lang.serialise import from_data, to_data
@@ -52,6 +66,17 @@ def test_same_results() -> None:
     np.testing.assert_array_equal(
         interpret(again(pipeline), {"image": image})["out"], interpret(pipeline, {"image": image})["out"]
     )
+
+
+def test_bfloat16() -> None:
+    x = Var("x")
+    image, gain, out = Input("image", bfloat16, 1), Param("gain", bfloat16, 0.1), Func("out")
+    out[x] = cast(bfloat16, cast("float16", image[x] * gain)) + 0.3
+    pipeline = Pipeline(out)
+    read = again(pipeline)
+    assert read.hash == pipeline.hash and [str(d) for d in read.outputs[0].func.dtypes] == ["bfloat16"]
+    arrays = {"image": np.arange(200).astype(bfloat16.numpy)}
+    assert interpret(read, arrays)["out"].tobytes() == interpret(pipeline, arrays)["out"].tobytes()
 
 
 def test_the_same_pipeline_made_twice_gives_the_same_text() -> None:
