@@ -17,6 +17,7 @@ from autosched import (
     Pipeline,
     RDom,
     Var,
+    bfloat16,
     float16,
     float32,
     int32,
@@ -70,7 +71,7 @@ def test_matrix_product_over_reduction_loops_only(rng: np.random.Generator) -> N
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, bfloat16.numpy.type, np.float32, np.float64])
 def test_sum_of_a_whole_image_is_sequential(dtype: Any, rng: np.random.Generator) -> None:
     image = rng.random((37, 53)).astype(dtype)
     src = Input("src", dtype, 2)
