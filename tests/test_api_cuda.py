@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 
 import autosched
-from autosched import Func, Input, Param, Pipeline, Var, float16, float32
+from autosched import Func, Input, Param, Pipeline, Var, bfloat16, float16, float32
 from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.codegen.cuda import CudaKernel, print_cuda
+from autosched.lang.dtypes import DType
 from autosched.lower.program import lower
 from autosched.runtime.backends.cuda import CudaExecutable, launch_steps
-from autosched.runtime.call.buffers import cupy_view
+from autosched.runtime.call.buffers import cupy_view, empty_cupy_array
 from autosched.runtime.call.launcher import LaunchSequence
 from autosched.runtime.call.signature import CallSignature, KernelCall
 from autosched.runtime.compile.nvrtc import have_nvrtc
@@ -27,13 +29,13 @@ needs_cupy = pytest.mark.skipif(not find_spec("cupy"), reason="CuPy is not insta
 needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
 
 
-def half() -> Pipeline:
-    """A half-precision parameter, which kernels take as a float."""
+def reduced(dtype: DType) -> Pipeline:
+    """A parameter of a 16-bit type, which kernels take as a float."""
     x = Var("x")
-    a, gain = Input("a", float16, 1), Param("gain", float16)
+    a, gain = Input("a", dtype, 1), Param("gain", dtype)
     f = Func("f")
     f[x] = a[x] * gain
-    return Pipeline(f, name="half")
+    return Pipeline(f, name="reduced")
 
 
 @pytest.mark.parametrize("app", ["unsharp_polymage", "harris"])
@@ -43,8 +45,9 @@ def test_launches_of_apps(app: str) -> None:
     _check_launches(suite_app.build(), inputs, {p.name: p.default for p in suite_app.build().params})
 
 
-def test_launches_with_a_half_precision_parameter() -> None:
-    _check_launches(half(), {"a": np.arange(9, dtype=np.float16)}, {"gain": np.float16(0.1)})
+@pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
+def test_launches_with_a_parameter_of_16_bits(dtype: DType) -> None:
+    _check_launches(reduced(dtype), {"a": np.arange(9).astype(dtype.numpy)}, {"gain": dtype.scalar(0.1)})
 
 
 def _check_launches(pipeline: Pipeline, inputs: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any]) -> None:
@@ -68,10 +71,16 @@ def _check_launches(pipeline: Pipeline, inputs: dict[str, np.ndarray[Any, Any]],
 @pytest.fixture
 def emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> tuple[autosched.CompiledPipeline, EmulatedDevice]:
     """Return a pipeline compiled for CUDA, on a machine whose GPU is the emulator and whose CuPy uses host memory."""
+    app = get_app("unsharp_polymage")
+    return _emulated(app.build(), app.shapes(app.small_sizes), monkeypatch)
+
+
+def _emulated(
+    pipeline: Pipeline, shapes: Mapping[str, tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
+) -> tuple[autosched.CompiledPipeline, EmulatedDevice]:
     import cupy
 
-    app = get_app("unsharp_polymage")
-    scheduled = autosched.schedule(app.build(), shapes=app.shapes(app.small_sizes), target="h200", strategy="roots")
+    scheduled = autosched.schedule(pipeline, shapes=shapes, target="h200", strategy="roots")
     device = EmulatedDevice(tuple(print_cuda(kernel) for kernel in scheduled.program.kernels))
     for module in ("backends.cuda", "call.launcher"):
         monkeypatch.setattr(f"autosched.runtime.{module}.gpu_driver", lambda: device)
@@ -112,6 +121,30 @@ def test_calls_on_an_emulated_gpu(emulated_gpu: tuple[autosched.CompiledPipeline
         kernel(input=given, out=np.zeros_like(expected))
     with pytest.raises(autosched.InputError, match="input 'input': got an array on the CPU"):
         kernel(input=image, out=out)
+
+
+@needs_cupy
+@needs_nvrtc
+def test_calls_with_bfloat16_on_an_emulated_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of NumPy go by their bits; CuPy has the type from version 14."""
+    import cupy
+
+    pipeline = reduced(bfloat16)
+    kernel, _ = _emulated(pipeline, {"a": (9,)}, monkeypatch)
+    a = np.arange(9).astype(bfloat16.numpy)
+    expected = autosched.interpret(pipeline, {"a": a}, {"gain": 0.1})["f"]
+    result = kernel(a=a, gain=0.1)
+    assert isinstance(result, np.ndarray) and result.dtype == bfloat16.numpy
+    assert result.tobytes() == expected.tobytes()
+    if int(cupy.__version__.split(".")[0]) < 14:
+        with pytest.raises(autosched.InputError, match="has no array of bfloat16"):
+            empty_cupy_array(bfloat16, (9,))
+        return
+    given, out = _on_device(a), _on_device(np.zeros_like(a))
+    made = kernel(a=given, gain=0.1)
+    assert isinstance(made, cupy.ndarray) and made.dtype == bfloat16.numpy
+    assert kernel(a=given, gain=0.1, out=out) is out
+    assert _on_host(made).tobytes() == _on_host(out).tobytes() == expected.tobytes()
 
 
 @needs_cupy
