@@ -77,7 +77,7 @@ def warp_tilings(
         root = (*(lanes.get(d, 1) for d in dims), *(points[d] for d in dims))
         cyclic = order[:1] if points[order[0]] > 1 else ()
         counted = {d: -(-sizes[d] // extents[d]) for d in dims}
-        tiles.update((WarpTile(root, cyclic, _arranged(order, counted, n)), None) for n in counts)
+        tiles.update((WarpTile(root, cyclic, arranged_warps(order, counted, n)), None) for n in counts)
     return list(tiles)
 
 
@@ -124,7 +124,7 @@ def _padding(tile: int, size: int) -> bool:
     return -(-size // tile) * tile > MOST_PADDING * size
 
 
-def _arranged(order: Sequence[str], tiles: Mapping[str, int], count: int) -> Warps:
+def arranged_warps(order: Sequence[str], tiles: Mapping[str, int], count: int) -> Warps:
     """Return the warps of a block along the second dimension if it has so many tiles, else along the first that has."""
     dims = [*order[1:2], *order[:1], *order[2:]]
     dim = next((d for d in dims if tiles[d] >= count), max(dims, key=lambda d: tiles[d]))

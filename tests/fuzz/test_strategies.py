@@ -14,6 +14,9 @@ from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.types import Schedule
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.forma.forma_strategy import Forma
+from autosched.search.strategies.polymage.cost_weights import CostWeights
+from autosched.search.strategies.polymage.polymage_strategy import Polymage
+from autosched.search.strategies.polymage.settings import PolymageSettings
 from autosched.search.strategies.protocol import Beam, Strategy
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
@@ -27,6 +30,8 @@ STRATEGIES: dict[str, Strategy] = {
     "exhaustive": Beam(SearchSettings(beam_size=2, passes=1, sampling="exhaustive")),
     "greedy": Beam(GREEDY),
     "forma": Forma(),
+    "polymage": Polymage(),
+    "polymage-hybrid": Polymage(PolymageSettings(CostWeights(1, 0, 0, 0, 0, 1, 0), register_shares=(0.5, 1.0))),
     "sioutas": Sioutas("nested"),
     "sioutas-overlapped": Sioutas("overlapped"),
 }
@@ -52,6 +57,8 @@ def explore(name: str, numbers: range) -> int:
             continue
         expected = reference_outputs(case)
         for target in TARGETS:
+            if target.kind != "cuda" and isinstance(STRATEGIES[name], Polymage):
+                continue
             schedule = scheduler(name)(bound, target, np.random.default_rng(number))
             on_gpu = target.kind == "cuda"
             if schedule.rfactors or schedule.windows:  # floating-point sums round in another order

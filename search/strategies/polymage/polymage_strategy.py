@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.errors import InputError
+from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import violations
-from autosched.search.beam.to_schedule import schedule_of
+from autosched.schedule.types import Schedule
+from autosched.search.beam.state import State
+from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.fused_states import state_of_kernels
 from autosched.search.fusion.group_graph import GroupGraph
 from autosched.search.fusion.partition_search import PartitionSearch
+from autosched.search.refine.mainloop.step_cost import evaluated
 from autosched.search.results import RankedSchedule, SearchResult, baseline_alone
 from autosched.search.settings import PAPER
 from autosched.search.space.effort import TOO_LONG, is_too_long
@@ -29,7 +33,7 @@ from autosched.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Polymage:
-    """Fusion by dynamic programming with the cost of Jangda and Guha 2020, a tile for each block.
+    """Fusion by dynamic programming with the cost of Jangda and Guha 2020, a tile for each warp.
 
     Attributes:
         settings: Weights and sizes.
@@ -66,9 +70,11 @@ class Polymage:
         notes = [resources.problem] if resources.problem else []
         if not partitions:
             return baseline_alone(bound, target, "no tile of a Func is legal; this is the baseline schedule")
-        best = [groups.best(graph, group) for group in partitions[0].groups]
-        state = state_of_kernels(evaluator, [p for found in best if found is not None for p in found[1]])
-        schedule = schedule_of(evaluator, state)
+        chosen = [k for group in partitions[0].groups for k in groups.priced(group)[0][1]]
+        state = state_of_kernels(evaluator, [k.piece for k in chosen])
+        of_piece = {k.piece: groups.kernel(k) for k in chosen}
+        kernels = [of_piece[piece] for piece in ordered(evaluator, state)]
+        schedule = Schedule.for_pipeline(evaluator.bound, kernels)
         illegal = violations(bound, schedule, target)
         if illegal:
             return baseline_alone(
@@ -77,8 +83,20 @@ class Polymage:
         if deadline.cut_short:
             notes.append("the time budget ended before all groups were tried")
         elapsed = time.perf_counter() - started
-        ranked = RankedSchedule(schedule, state.cost, state, evaluator)
+        ranked = _ranked(evaluator, schedule, state)
         return SearchResult((ranked,), evaluator.counts, elapsed, deadline.cut_short, "; ".join(notes), evaluator)
+
+
+def _ranked(evaluator: KernelEvaluator, schedule: Schedule, state: State) -> RankedSchedule:
+    """Return a schedule with its predicted time; a state describes no hybrid tiles, and is left out with any."""
+    hybrid = [k for k in schedule.kernels if k.has_hybrid_tiles]
+    if not hybrid:
+        return RankedSchedule(schedule, state.cost, state, evaluator)
+    whole = [describe_kernel(evaluator.bound, k) for k in schedule.kernels if k not in hybrid]
+    evaluator.evaluate(whole)
+    seconds = sum(evaluator.verdict(*k).cost for k in whole)
+    seconds += sum(evaluated(evaluator.featurizer, k).seconds(evaluator.model) for k in hybrid)
+    return RankedSchedule(schedule, seconds)
 
 
 def pointwise_inlined(bound: BoundPipeline) -> frozenset[str]:

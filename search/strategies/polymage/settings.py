@@ -1,36 +1,14 @@
-"""Weights and choices of PolyMage-GPU's cost function (section 6, Tables 1 and 3)."""
+"""Choices of PolyMage-GPU's automatic fusion (section 6)."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from autosched.errors import InputError
+from autosched.search.strategies.polymage.cost_weights import V100_WEIGHTS, CostWeights
 
-
-class CostWeights(NamedTuple):
-    """Weights of the seven terms of a group's cost (Algorithm 2, line 35).
-
-    Attributes:
-        transactions: w1, of the global memory transactions of a warp.
-        occupancy: w2, of the share of warps that a multiprocessor lacks.
-        memory_time: w3, of the time of transactions over that of computing.
-        shared_memory: w4, of the share of shared memory that is not allocated.
-        registers: w5, of the share of registers that is not used.
-        overlap: w6, of the share of points that several tiles compute.
-        extra_blocks: w7, of the blocks of a multiprocessor in its last wave.
-    """
-
-    transactions: float
-    occupancy: float
-    memory_time: float
-    shared_memory: float
-    registers: float
-    overlap: float
-    extra_blocks: float
-
-
-V100_WEIGHTS = CostWeights(50, 0.5, 60, 10, 2, 100, 1)
-GTX_1080_TI_WEIGHTS = CostWeights(50, 0.5, 45, 20, 2, 100, 1)
+WARP, BLOCK = "warp", "block"
+"""Owners of a tile."""
 
 
 class PolymageSettings(NamedTuple):
@@ -38,24 +16,30 @@ class PolymageSettings(NamedTuple):
 
     Attributes:
         weights: Weights of the cost, by default those of a V100 for every target.
+        tile_of: Owner of a group's tile: ``"warp"`` (section 4) or ``"block"``.
         most_funcs: Most Funcs of a group, apart from inlined ones.
         tile_sizes: Points of a thread to try in each dimension.
-        warps: Warps along the fastest dimension to try.
-        rows: Threads along the other dimensions to try.
+        lanes: Lanes of a warp along the fastest dimension to try; the others are along the next one.
+        warps_of_block: Warps of a block to try where each has a tile.
+        warps: Warps of a block along the fastest dimension to try where the block has the tile.
+        rows: Threads along the other dimensions to try where the block has the tile.
         most_points: Most points of a thread.
         transaction_bytes: Sizes of a global memory transaction to try: of the second- and of the first-level cache.
-        register_shares: Shares of a tile in registers to try (``fracRegTile``); 0 keeps all of it in shared memory, the
-            only share that schedules have.
+        register_shares: Shares of a warp's tile in registers to try (``fracRegTile``); 0 keeps all of it in shared
+            memory, 1 leaves only the overlap along one dimension there. Tiles of blocks have share 0.
     """
 
     weights: CostWeights = V100_WEIGHTS
+    tile_of: str = WARP
     most_funcs: int = 10
     tile_sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    lanes: tuple[int, ...] = (32, 16, 8)
+    warps_of_block: tuple[int, ...] = (1, 2, 4, 8, 16)
     warps: tuple[int, ...] = (1, 2, 4)
     rows: tuple[int, ...] = (1, 2, 4, 8, 16)
     most_points: int = 64
     transaction_bytes: tuple[int, ...] = (32, 128)
-    register_shares: tuple[float, ...] = (0.0,)
+    register_shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
     def check(self) -> None:
         """Raise if a choice is empty or out of range.
@@ -63,15 +47,20 @@ class PolymageSettings(NamedTuple):
         Raises:
             InputError: If it is.
         """
-        for name in ("tile_sizes", "warps", "rows", "transaction_bytes"):
+        for name in ("tile_sizes", "lanes", "warps_of_block", "warps", "rows", "transaction_bytes"):
             sizes = getattr(self, name)
             if not sizes or min(sizes) < 1:
                 raise InputError(f"{name} is {sizes}: give at least one number, each at least 1")
-        if self.register_shares != (0.0,):
-            raise InputError(
-                f"register_shares is {self.register_shares}: tiles of blocks are in shared memory; give (0.0,)"
-            )
+        if any(32 % n for n in self.lanes):
+            raise InputError(f"lanes is {self.lanes}: give divisors of the 32 lanes of a warp")
+        shares = self.register_shares
+        if not shares or min(shares) < 0 or max(shares) > 1:
+            raise InputError(f"register_shares is {shares}: give at least one share, each from 0 to 1")
+        if self.tile_of not in (WARP, BLOCK):
+            raise InputError(f"tile_of is {self.tile_of!r}: a tile belongs to a {WARP!r} or to a {BLOCK!r}")
         if self.most_funcs < 1 or self.most_points < 1:
             raise InputError(
                 f"most_funcs is {self.most_funcs} and most_points {self.most_points}: give at least 1 of each"
             )
+        if min(self.weights) < 0:
+            raise InputError(f"weights are {tuple(self.weights)}: give none below 0")
