@@ -89,6 +89,33 @@ def test_the_fastest_tile_is_chosen(nvdisasm: str, monkeypatch: pytest.MonkeyPat
     assert chosen.tile.warps and {t.func for t in chosen.shared} == {"ix", "iy"}
 
 
+def test_few_tiles_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best predicted ones of each step; none after the time limit, when the best predicted shape is taken."""
+    from benchmarks import warp_tile_choice as choice
+
+    simulated: list[FusedKernel] = []
+
+    def record(trials: choice.KernelTrials, kernel: FusedKernel) -> float:
+        simulated.append(kernel)
+        return float(kernel.tile.threads["x"])  # the device prefers few lanes along x
+
+    monkeypatch.setattr(choice.KernelTrials, "simulated", record)
+    monkeypatch.setattr(choice, "SIMULATED", 3)
+    bound = Problem.app("harris_gray", {"W": 516, "H": 260}).bind()
+    kernels = IMAGE_KERNELS["harris_gray"](bound)
+    trials = choice.KernelTrials(bound, kernels, 0, H200, float("inf"))
+    predicted = trials.best_predicted(choice.tiles_of_warps(kernels[0]), 1 << 30)
+    times = [trials.predicted(k) for k in predicted]
+    assert times == sorted(times) and len(times) > 10
+    (unlimited,) = choice.choose_warp_tiles(bound, kernels, H200)
+    assert simulated[:3] == predicted[:3]
+    assert len(simulated) <= 3 + 4 + 4
+    assert unlimited.tile.threads["x"] == min(k.tile.threads["x"] for k in predicted[:3])
+    simulated.clear()
+    (limited,) = choice.choose_warp_tiles(bound, kernels, H200, seconds=0)
+    assert simulated == [] and limited == predicted[0]
+
+
 def test_measurement_of_a_schedule(nvdisasm: str) -> None:
     from benchmarks.tile_measurement import measure
     from sass.costs import OperationCosts

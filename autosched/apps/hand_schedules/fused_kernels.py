@@ -6,6 +6,7 @@ A tile belongs to a block, or to a warp of a block.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
@@ -124,10 +125,20 @@ def fused_schedule(bound: BoundPipeline, kernels: Sequence[FusedKernel]) -> Sche
         ScheduleError: If the region of a producer does not follow from its root.
     """
     stored = {k.tile.func for k in kernels}
-    return Schedule.for_pipeline(bound, [_kernel(bound.rewritten, k, stored) for k in kernels])
+    return Schedule.for_pipeline(bound, [scheduled_kernel(bound.rewritten, k, stored) for k in kernels])
 
 
-def _kernel(bound: BoundPipeline, fused: FusedKernel, stored: set[str]) -> Kernel:
+def scheduled_kernel(bound: BoundPipeline, fused: FusedKernel, stored: AbstractSet[str]) -> Kernel:
+    """Return one kernel of a schedule.
+
+    Args:
+        bound: The rewritten pipeline.
+        fused: The kernel.
+        stored: Roots of all kernels of the schedule.
+
+    Raises:
+        ScheduleError: If the region of a producer does not follow from its root.
+    """
     root = _root_tiling(bound.funcs[fused.tile.func], fused.tile)
     depth = len(root.of_kind(*TILE_KINDS))
     shared = [bound.funcs[t.func] for t in fused.shared]
