@@ -156,7 +156,8 @@ class PolymageGroups:
             self._counts.pruned["dependence vectors are not constant"] += 1
             return []
         entries = self._costed(*self.candidates(sketch))
-        if not sketch.locations:  # scans, warp reductions and the like have tiles of their own
+        if not sketch.locations and not (entries and self.is_legal(entries[0][1])):
+            # Scans, warp reductions and the like have tiles of their own, whose blocks need not be whole warps.
             others = self.enumerator.tilings(sketch)
             entries += self._costed(sketch, np.array(others, np.int64).reshape(len(others), -1))
         return sorted(entries, key=lambda e: e[0])[:MOST_TRIED]

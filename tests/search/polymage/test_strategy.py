@@ -77,6 +77,13 @@ def test_schedules_are_correct(app: str, height: int, width: int) -> None:
             assert compile_cubin(kernel.source, "sm_90", name=kernel.name).kernels[kernel.name].spill_bytes == 0
 
 
+def test_blocks_of_single_funcs_are_whole_warps() -> None:
+    """Half a warp would have fewer transactions of a strided load, and no fewer of the array."""
+    bound = bound_app("pyramid_blend")
+    alone = Polymage(PolymageSettings(most_funcs=1)).search(bound, H200).best
+    assert {lanes_of(k) % 32 for k in alone.kernels} == {0}
+
+
 def test_tiles_of_blocks_have_no_registers() -> None:
     bound = bound_app("harris_gray")
     best = Polymage(PolymageSettings(tile_of=BLOCK)).search(bound, H200).best
