@@ -190,3 +190,21 @@ def test_plans_write_fission_candidates(tmp_path: Path) -> None:
     assert all(Path(c["file"]).parent == tmp_path and Path(c["file"]).is_file() for c in found)
     refused = run("tune", "miniflux", *small, "--fission-candidates", tmp_path, code=2)
     assert "add --plan artemis" in refused.output
+
+
+def test_weights_of_polymage(tmp_path: Path) -> None:
+    """Weights of transactions alone fuse all of unsharp_polymage; those of overlap alone fuse none of it."""
+    chosen = ("schedule", "unsharp_polymage", *SIZES, "--strategy", "polymage", "--polymage-weights")
+    names = ("transactions", "occupancy", "memory_time", "shared_memory", "registers", "overlap", "extra_blocks")
+    kernels = {}
+    for name in ("transactions", "overlap"):
+        path = tmp_path / f"{name}.json"
+        weights = {n: float(n == name) for n in names}
+        path.write_text(json.dumps({"weights": weights, "transaction_bytes": [32]}))
+        kernels[name] = len(run_json(*chosen, path)["kernels"])
+    assert kernels["transactions"] < kernels["overlap"]
+    assert "polymage" in run(*chosen, "h200").stdout
+    refused = CliRunner().invoke(main, ["schedule", "blur", *SIZES, "--polymage-weights", "v100"])
+    assert refused.exit_code == 2 and "add --strategy polymage" in refused.output
+    missing = CliRunner().invoke(main, [*chosen, "missing"])
+    assert missing.exit_code == 2 and "neither a file of weights nor one of v100, 1080ti, h200" in missing.output

@@ -134,6 +134,13 @@ _SEARCH_OPTIONS = (
     click.option("--simulated", is_flag=True, help="Time schedules on a simulated GPU instead of the device."),
 )
 
+polymage_weights_option = click.option(
+    "--polymage-weights",
+    metavar="WEIGHTS",
+    help="Weights of the cost of `--strategy polymage`: `v100` (the default) or `1080ti` of the paper, `h200` fitted "
+    "to simulated times, or a file of `scripts/fit_polymage_weights.py`.",
+)
+
 effort_option = click.option(
     "--effort",
     type=click.Choice(EFFORT_NAMES),

@@ -21,6 +21,7 @@ from autosched.commands.options import (
     fission_option,
     guide_option,
     json_option,
+    polymage_weights_option,
     problem_options,
     search_options,
 )
@@ -35,6 +36,8 @@ from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.bottleneck.ncu_counters import read_counters
+from autosched.search.strategies.polymage.polymage_strategy import Polymage
+from autosched.search.strategies.polymage.settings import PolymageSettings
 from autosched.search.tune.effort_levels import Effort
 from autosched.search.tune.request import STRATEGY_NAMES
 from autosched.settings import MOST_JOBS
@@ -63,6 +66,7 @@ TOP_K = 5
     help="Searches that draw schedules: beam searches and greedy ones; by default as the effort has it.",
 )
 @click.option("--strategy", type=click.Choice(STRATEGY_NAMES), help="Search in this way only, without samples.")
+@polymage_weights_option
 @search_options
 @click.option("--no-reuse", is_flag=True, help="Search even if a schedule is in the user's cache.")
 @click.option(
@@ -101,6 +105,7 @@ def schedule(
     effort: Effort,
     samples: int | None,
     strategy: str | None,
+    polymage_weights: str | None,
     seconds: float | None,
     cost: str | None,
     simulated: bool,
@@ -126,7 +131,7 @@ def schedule(
         raise InputError("--counters are of one schedule, and --times gives several: leave one of them out")
     profiles = None if counters is None else read_counters(counters)
     options: dict[str, Any] = {
-        "strategy": strategy,
+        "strategy": strategy if polymage_weights is None else _polymage(strategy, polymage_weights),
         "effort": effort,
         "samples": samples,
         "top_k": TOP_K if mode == "top5" else 1,
@@ -192,6 +197,17 @@ def _write(scheduled: ScheduledPipeline | ScheduledTimeLoop, html: Path | None, 
         scheduled.report(html)
     if out is not None:
         scheduled.save(out)
+
+
+def _polymage(strategy: str | None, weights: str) -> Polymage:
+    """Return PolyMage-GPU's strategy with given weights.
+
+    Raises:
+        InputError: If another strategy is chosen, or there are no such weights.
+    """
+    if strategy != "polymage":
+        raise InputError("--polymage-weights are of one strategy: add --strategy polymage, or leave them out")
+    return Polymage(PolymageSettings.of_weights(weights))
 
 
 def _silent(done: int, total: int) -> None:

@@ -4,8 +4,9 @@
 
 Columns are forms of tiles: ``block`` has the schedules by hand with a tile per block (Halide's manual schedules;
 `autosched.apps.hand_schedules.image_pipelines`), ``search`` the default search's, and the name of a strategy, such as
-``forma``, that strategy's. ``warp``, ``registers`` and ``hybrid`` have the kernels of ``block`` with a tile per warp:
-in shared memory, in registers as far as possible, and in any division between both, in the shape of the least simulated
+``dp`` or ``polymage``, that strategy's; ``fitted`` is ``polymage`` with the weights fitted to simulated times of the
+H200. ``warp``, ``registers`` and ``hybrid`` have the kernels of ``block`` with a tile per warp: in shared memory, in
+registers as far as possible, and in any division between both, in the best shape of a few simulated ones, for a limited
 time (`benchmarks.warp_tile_choice`). ``--schedules DIR`` gives schedules for any column, in
 ``DIR/PROGRAM.COLUMN.json``, and ``--save DIR`` writes those of all columns in this form.
 
@@ -40,6 +41,9 @@ from autosched.measure.problem import Problem
 from autosched.schedule.io.serialise import load_schedule, save_schedule
 from autosched.schedule.types import Schedule
 from autosched.search.bottleneck.ncu_counters import read_barrier_stalls
+from autosched.search.strategies.polymage.polymage_strategy import Polymage
+from autosched.search.strategies.polymage.settings import PolymageSettings
+from autosched.search.strategies.protocol import Strategy
 from autosched.search.tune.one_shot import find_schedule
 from autosched.search.tune.request import Request
 from autosched.target import Target, get_target
@@ -47,9 +51,11 @@ from benchmarks.polymage_paper import PAPER
 from benchmarks.tile_measurement import TileMeasurement, measure
 from benchmarks.warp_tile_choice import REGISTERS, SHARED, SHARES, choose_warp_tiles, tile_text
 
-BLOCK, SEARCH, WARP, HYBRID = "block", "search", "warp", "hybrid"
+BLOCK, SEARCH, WARP, HYBRID, FITTED = "block", "search", "warp", "hybrid", "fitted"
 STORAGE: Mapping[str, Sequence[Fraction]] = {WARP: (SHARED,), "registers": (REGISTERS,), HYBRID: SHARES}
 """Columns of tiles per warp, with the shares of tiles that are in registers."""
+SEARCHES = ("polymage", FITTED, "dp", SEARCH)
+"""Columns of strategies."""
 Measurements = Mapping[str, Mapping[str, TileMeasurement]]
 """Figures by program and column."""
 
@@ -74,7 +80,10 @@ def schedule_of(
             if kernel.shared:
                 console.print(f"{program} {column}: {tile_text(kernel)}")
         return fused_schedule(bound, kernels), time.perf_counter() - started
-    answer = find_schedule(bound, target, Request(strategy=None if column == SEARCH else column, reuse=False))
+    strategy: str | Strategy | None = None if column == SEARCH else column
+    if column == FITTED:
+        strategy = Polymage(PolymageSettings.of_weights(target.name.lower()))
+    answer = find_schedule(bound, target, Request(strategy=strategy, reuse=False))
     return answer.schedule, answer.provenance.took_s
 
 
@@ -173,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", default=list(PAPER), metavar="PROGRAM", help=", ".join(PAPER))
-    parser.add_argument("--columns", default=",".join((BLOCK, *STORAGE, SEARCH)), help="forms of tiles")
+    parser.add_argument("--columns", default=",".join((BLOCK, *STORAGE, *SEARCHES)), help="forms of tiles")
     parser.add_argument("--schedules", type=Path, help="folder of given schedules, PROGRAM.COLUMN.json")
     parser.add_argument("--save", type=Path, help="folder to write the schedules to")
     parser.add_argument("--counters", type=Path, help="folder of counters by ncu, PROGRAM.COLUMN.csv")

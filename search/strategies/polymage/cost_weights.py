@@ -37,6 +37,18 @@ class CostWeights(NamedTuple):
     extra_blocks: float
 
 
+class WeightedTransactions(NamedTuple):
+    """Weights, and the sizes of transactions that they go with.
+
+    Attributes:
+        weights: The weights.
+        transaction_bytes: Sizes of a global memory transaction, of which the cost is the least.
+    """
+
+    weights: CostWeights
+    transaction_bytes: tuple[int, ...] = (32, 128)
+
+
 V100_WEIGHTS = CostWeights(50, 0.5, 60, 10, 2, 100, 1)
 GTX_1080_TI_WEIGHTS = CostWeights(50, 0.5, 45, 20, 2, 100, 1)
 PAPER_WEIGHTS: Mapping[str, CostWeights] = {"v100": V100_WEIGHTS, "1080ti": GTX_1080_TI_WEIGHTS}
@@ -50,14 +62,14 @@ def shipped_names() -> tuple[str, ...]:
     return (*PAPER_WEIGHTS, *fitted)
 
 
-def find_cost_weights(name: str) -> CostWeights:
+def find_cost_weights(name: str) -> WeightedTransactions:
     """Return weights by their name (`shipped_names`), or from a file.
 
     Raises:
         InputError: If there are none, or the file has others than the seven.
     """
     if name in PAPER_WEIGHTS:
-        return PAPER_WEIGHTS[name]
+        return WeightedTransactions(PAPER_WEIGHTS[name])
     if name in shipped_names():
         folder = files("autosched.search.strategies.polymage") / "weights"
         return _parsed((folder / f"{name}{SHIPPED_SUFFIX}").read_text(encoding="utf-8"), name)
@@ -72,24 +84,24 @@ def find_cost_weights(name: str) -> CostWeights:
     return _parsed(text, name)
 
 
-def save_weights(path: Path, weights: CostWeights, source: Mapping[str, object]) -> None:
+def save_weights(path: Path, given: WeightedTransactions, source: Mapping[str, object]) -> None:
     """Write weights to a file.
 
     Args:
         path: The file, JSON.
-        weights: The weights.
+        given: The weights and sizes.
         source: What they were fitted to: further keys of the file.
     """
-    rounded = {name: float(f"{value:.6g}") for name, value in weights._asdict().items()}
-    text = json.dumps({"weights": rounded, **source}, indent=2) + "\n"
+    rounded = {name: float(f"{value:.6g}") for name, value in given.weights._asdict().items()}
+    text = json.dumps({"weights": rounded, "transaction_bytes": given.transaction_bytes, **source}, indent=2) + "\n"
     replace_file(path, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 
-def _parsed(text: str, name: str) -> CostWeights:
-    """Return the weights of a file's text.
+def _parsed(text: str, name: str) -> WeightedTransactions:
+    """Return the weights and sizes of a file's text.
 
     Raises:
-        InputError: If it has others than the seven, or they are no numbers from 0 on.
+        InputError: If it has other weights than the seven, they are no numbers from 0 on, or it has no sizes.
     """
     try:
         content = json.loads(text)
@@ -102,4 +114,7 @@ def _parsed(text: str, name: str) -> CostWeights:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not is_number or not math.isfinite(value) or value < 0:
             raise InputError(f"{name} has {key} {value!r}: give a finite number, at least 0")
-    return CostWeights(**{key: float(value) for key, value in weights.items()})
+    sizes = content.get("transaction_bytes")
+    if not isinstance(sizes, list) or not sizes or not all(type(n) is int and n > 0 for n in sizes):
+        raise InputError(f"{name} has transaction_bytes {sizes!r}: give a list of sizes, such as [32, 128]")
+    return WeightedTransactions(CostWeights(**{key: float(v) for key, v in weights.items()}), tuple(sizes))

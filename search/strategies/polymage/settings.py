@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from autosched.errors import InputError
-from autosched.search.strategies.polymage.cost_weights import V100_WEIGHTS, CostWeights
+from autosched.search.strategies.polymage.cost_weights import V100_WEIGHTS, CostWeights, find_cost_weights
 
 WARP, BLOCK = "warp", "block"
 """Owners of a tile."""
@@ -40,6 +40,16 @@ class PolymageSettings(NamedTuple):
     most_points: int = 64
     transaction_bytes: tuple[int, ...] = (32, 128)
     register_shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+    @classmethod
+    def of_weights(cls, name: str) -> PolymageSettings:
+        """Return the settings with weights by their name or from a file, and their sizes of transactions.
+
+        Raises:
+            InputError: If there are none (`autosched.search.strategies.polymage.cost_weights.find_cost_weights`).
+        """
+        found = find_cost_weights(name)
+        return cls(found.weights, transaction_bytes=found.transaction_bytes)
 
     def check(self) -> None:
         """Raise if a choice is empty or out of range.
