@@ -6,6 +6,7 @@ from math import prod
 
 import pytest
 
+from autosched import Func, Input, Pipeline, Var, float32
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
@@ -79,9 +80,12 @@ def test_schedules_are_correct(app: str, height: int, width: int) -> None:
 
 def test_blocks_of_single_funcs_are_whole_warps() -> None:
     """Half a warp would have fewer transactions of a strided load, and no fewer of the array."""
-    bound = bound_app("pyramid_blend")
-    alone = Polymage(PolymageSettings(most_funcs=1)).search(bound, H200).best
-    assert {lanes_of(k) % 32 for k in alone.kernels} == {0}
+    y, x = Var("y"), Var("x")
+    image, half = Input("image", float32, 2), Func("half")
+    half[y, x] = image[y, 2 * x] + image[y, 2 * x + 1]
+    bound = bind(Pipeline([half.over(y=(0, 600), x=(0, 600))]), {"image": (600, 1200)})
+    best = Polymage().search(bound, H200).best
+    assert lanes_of(best.kernels[0]) % 32 == 0
 
 
 def test_tiles_of_blocks_have_no_registers() -> None:
