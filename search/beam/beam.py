@@ -17,7 +17,7 @@ from autosched.search.beam.state import WARP_TILE_SHARE, State, has_warp_tiles, 
 from autosched.search.cost.protocol import all_comparable, rounded_cost
 from autosched.search.evaluate.batched import EvaluationCoroutine, run_search
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.fusion.fused_states import few_partitions
+from autosched.search.fusion.fused_states import MOST_BEHIND, few_partitions
 from autosched.search.guidance.conformance import copy_sources
 from autosched.search.guidance.copy_assignment import CopyAssignment
 from autosched.search.refine.large_neighbourhood import Refinement
@@ -132,11 +132,14 @@ class BeamSearch:
     def _with_partitions(self, refinement: Refinement, best: State | None) -> list[State]:
         """Return the refined states of partitions into small groups; none where these are not cheaper than the best.
 
-        Freezing and neighbourhoods of one Func seldom fuse several Funcs at once, as partitions do.
+        Freezing and neighbourhoods of one Func seldom fuse several Funcs at once, as partitions do. There are no states
+        where Funcs in kernels of their own, as in the baseline, are too far behind (`MOST_BEHIND`).
         """
         if not self.settings.partitions or best is None or self.evaluator.target.kind != "cuda" or self.late():
             return []
-        fused = few_partitions(self.evaluator, self.expander.enumerator, self.late)
+        if refinement.baseline_cost() > MOST_BEHIND[0] * best.cost:
+            return []
+        fused = few_partitions(self.evaluator, self.expander.enumerator, self.late, best.cost)
         starts = refinement.retiled(fused)
         return refinement.run(starts) if starts and starts[0].cost < best.cost and not self.late() else starts
 

@@ -14,10 +14,15 @@ from autosched.search.fusion.recomputation import RecomputationSearch
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 
-FEW = FusionSettings(width=2, partitions=4)
+FEW = FusionSettings(partitions=4)
 """Bounds of the partitions beside a beam search."""
 FEW_GROUPS = 150
 """Most groups there."""
+FEW_WIDER_UP_TO = 2
+"""Members of a group there below which more kernels are kept."""
+MOST_BEHIND = (1.75, 1.5, 1.25)
+"""Ratio of predicted times, of the cheapest partition into groups of one Func, two Funcs, and three or more over the
+best state, up to which larger groups are tried there: a Func more gained at most a third."""
 
 
 def fused_states(
@@ -37,13 +42,23 @@ def fused_states(
     return [_state_of(groups, graph, partition) for graph, partition in search.run()]
 
 
-def few_partitions(evaluator: KernelEvaluator, enumerator: OptionEnumerator, late: Callable[[], bool]) -> list[State]:
+def few_partitions(
+    evaluator: KernelEvaluator, enumerator: OptionEnumerator, late: Callable[[], bool], best: float
+) -> list[State]:
     """Return the complete states of the cheapest partitions into small groups, as further starts of refinement.
 
-    Groups have at most as many Funcs as keep their number at `FEW_GROUPS`.
+    Groups have at most as many Funcs as keep their number at `FEW_GROUPS`. There are no states where partitions into
+    smaller groups are too far behind (`MOST_BEHIND`).
+
+    Args:
+        evaluator: Costs kernels.
+        enumerator: Enumerates compute locations and tile sizes.
+        late: Returns whether the time budget has ended. What has been costed by then is partitioned.
+        best: Predicted seconds of the best state so far.
     """
-    groups = GroupSearch(evaluator, enumerator, FEW.width, late)
-    partitions = PartitionSearch(groups, FEW.most_funcs, FEW.slack, FEW.partitions, FEW_GROUPS)
+    groups = GroupSearch(evaluator, enumerator, FEW.width, late, FEW_WIDER_UP_TO)
+    limits = [ratio * best for ratio in MOST_BEHIND]
+    partitions = PartitionSearch(groups, FEW.most_funcs, FEW.slack, FEW.partitions, FEW_GROUPS, limits)
     graph = GroupGraph(evaluator.bound, RecomputationSearch(partitions, groups).first())
     if graph.affordable_funcs(FEW.most_funcs, FEW_GROUPS) == 1:
         return []

@@ -18,7 +18,7 @@ from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level
 from autosched.search.beam.state import PartialKernel, State
-from autosched.search.cost.protocol import rounded_cost
+from autosched.search.cost.protocol import all_comparable
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
 from autosched.search.space.atomic_updates import reads_atomic_update
@@ -31,8 +31,7 @@ Kernels = tuple[PartialKernel, ...]
 GROUPS_A_BATCH = 64
 """Groups whose kernels are enumerated and costed together; the time budget may end between two batches."""
 WIDER_UP_TO = 3
-"""Members of a group below which more kernels are kept, twice as many for each one less: few tiles of a root alone suit
-it with members."""
+"""Members of a group below which more kernels are kept by default."""
 EVERY = 0
 """Width that keeps all kernels of a group."""
 
@@ -52,15 +51,18 @@ class GroupSearch:
         evaluator: Costs kernels.
         enumerator: Enumerates compute locations and tile sizes.
         width: Kernels to keep of each group, with different tiles of the root, for the groups with one member more
-            (more of groups with up to `WIDER_UP_TO` members). `EVERY` keeps all kernels, pruned ones included, since
+            (more of groups with few members). `EVERY` keeps all kernels, pruned ones included, since
             another member may end the reason for pruning.
         late: Returns whether the time budget has ended.
+        wider_up_to: Members of a group below which more kernels are kept, twice as many for each one less: few tiles of
+            a root alone suit it with members.
     """
 
     evaluator: KernelEvaluator
     enumerator: OptionEnumerator
     width: int
     late: Callable[[], bool] = lambda: False
+    wider_up_to: int = WIDER_UP_TO
     _kernels: dict[_GroupKey, list[Kernels]] = field(init=False, default_factory=dict)
     _illegal: dict[_GroupKey, set[Kernels]] = field(init=False, default_factory=dict)
     _levels: dict[str, Level] = field(init=False)
@@ -130,7 +132,7 @@ class GroupSearch:
         return sketch
 
     def _tiled(self, kernels: Kernels, number: int) -> Iterator[Kernels]:
-        """Yield the kernels of a root with each tiling of one of them; none if there are fewer kernels."""
+        """Yield the kernels of a root with each tiling of one of them; the kernels themselves if there are fewer."""
         if number >= len(kernels):
             yield kernels
             return
@@ -203,15 +205,20 @@ class GroupSearch:
 
         Of a root that every rule prunes, they are those of finite cost.
         """
+        priced: list[tuple[float, Kernels]] = []
+        for kernels in offered:
+            if self.width == EVERY or not self._is_pruned(kernels):
+                priced.append((self._cost(kernels), kernels))
+        if not priced and all(not p.sketch.locations for k in offered for p in k):
+            priced = [(cost, k) for k in offered if math.isfinite(cost := self._cost(k))]
+        order = np.argsort(all_comparable(np.array([cost for cost, _ in priced])), kind="stable").tolist()
+        ordered = [priced[k][1] for k in order]
         if self.width == EVERY:
-            return sorted(offered, key=lambda k: rounded_cost(self._cost(k)))
-        legal = [k for k in offered if not self._is_pruned(k)]
-        if not legal and all(not p.sketch.locations for k in offered for p in k):
-            legal = [k for k in offered if math.isfinite(self._cost(k))]
-        ordered = sorted(legal, key=lambda k: rounded_cost(self._cost(k)))
+            return ordered
+        most = self.width << max(self.wider_up_to - members, 0)
         chosen: dict[Hashable, Kernels] = {}
         for kernels in ordered:
-            if len(chosen) == self.width << max(WIDER_UP_TO - members, 0):
+            if len(chosen) == most:
                 break
             tiles = tuple(map(self._tile, kernels))
             if tiles not in chosen and self._passes_exact_checks(kernels):

@@ -62,6 +62,9 @@ class PartitionSearch:
         slack: Ratio of predicted times, of a group over its cheapest partition, from which on no member is added to it.
         count: Most partitions to return.
         most_groups: Most groups; a lower limit of Funcs keeps their number below it.
+        most_costs: Predicted seconds of the cheapest partition into groups of one Func, of up to two Funcs and so on,
+            above which the search ends without a result; the last limit holds for all larger groups, too. None by
+            default.
     """
 
     groups: GroupPrices
@@ -69,23 +72,25 @@ class PartitionSearch:
     slack: float
     count: int
     most_groups: int = MOST_GROUPS
+    most_costs: Sequence[float] = ()
 
     def partitions(self, graph: GroupGraph) -> list[GroupPartition]:
-        """Return the cheapest partitions whose kernels are legal, the cheapest first; none if there is no partition.
+        """Return the cheapest partitions whose kernels are legal, the cheapest first; none where a limit is exceeded.
 
         Args:
             graph: The Funcs with their consumers; all Funcs that it inlines everywhere are inlined.
         """
         by_root = self._groups_by_root(graph)
-        while True:
+        while by_root:
             partitions = self._cheapest(graph, by_root)
             used = {group for partition in partitions for group in partition.groups}
             # A list: every illegal kernel is excluded before the partitions are found again.
             if not any([self.groups.exclude_illegal(graph, group) for group in used]):
                 return partitions
+        return []
 
     def _groups_by_root(self, graph: GroupGraph) -> dict[str, list[FusedGroup]]:
-        """Return the groups of each root that have kernels, in order of size."""
+        """Return the groups of each root that have kernels, in order of size; nothing where a limit is exceeded."""
         by_root: dict[str, list[FusedGroup]] = {root: [] for root in graph.consumers}
         base: dict[FusedGroup, float] = {}
         most_funcs = graph.affordable_funcs(self.most_funcs, self.most_groups)
@@ -105,8 +110,18 @@ class PartitionSearch:
                 if price > self.slack * base[group] or len(group.funcs) >= most_funcs:
                     continue
                 following += [FusedGroup(group.root, (*group.members, name)) for name in graph.extensions(group)]
+            if following and self._exceeds_limit(graph, by_root, len(level[0].funcs)):
+                return {}
             level = [] if self.groups.late() else following
         return by_root
+
+    def _exceeds_limit(self, graph: GroupGraph, by_root: dict[str, list[FusedGroup]], funcs: int) -> bool:
+        """Return whether the cheapest partition so far, into groups of up to a number of Funcs, is above its limit."""
+        if not self.most_costs:
+            return False
+        most = self.most_costs[min(funcs, len(self.most_costs)) - 1]
+        partitions = self._cheapest(graph, by_root)
+        return not partitions or partitions[0].cost > most
 
     def _apart(self, group: FusedGroup, base: dict[FusedGroup, float]) -> float:
         """Return the price of a group's cheapest partition so far with the last member in a kernel of its own."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
 from autosched.schedule.legality.validate import violations
@@ -160,13 +161,24 @@ class Refinement:
             return []
         allowed = {"root", *self._evaluator.settings.locations}
         best = tuple(states[:MOST_STARTS])
-        if not self._evaluator.bound.lane_loops:  # the baseline has no warp reductions
-            best = (self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target)), *best)
+        if self._baseline is not None:
+            best = (self._baseline, *best)
         open_ = [s for s in best if allowed.issuperset(KINDS[level] for level in s.levels.values())]
         starts = self._retiler.all_retiled(open_)
         starts.sort(key=lambda s: rounded_cost(s.cost))
         legal = (k for k, s in enumerate(starts) if self._is_legal(s))
         return starts[next(legal, len(starts)) :]
+
+    def baseline_cost(self) -> float:
+        """Return the predicted seconds of the baseline with retiled kernels; 0 of a pipeline without one."""
+        return 0.0 if self._baseline is None else self._retiler.retiled(self._baseline).cost
+
+    @cached_property
+    def _baseline(self) -> State | None:
+        """The state of the baseline; None with lane loops, as it has no warp reductions."""
+        if self._evaluator.bound.lane_loops:
+            return None
+        return self.state_of(schedule_roots(self._evaluator.bound, self._evaluator.target))
 
     def state_of(self, schedule: Schedule) -> State:
         """Return the complete state that is nearest to a schedule, which need not stem from a search."""

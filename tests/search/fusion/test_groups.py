@@ -12,9 +12,14 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
 from autosched.errors import InputError
 from autosched.schedule.legality.validate import validate
+from autosched.search.cost.gpu_analytical import analytical_model
+from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
+from autosched.search.fusion.group_search import GroupSearch
+from autosched.search.fusion.partition_search import PartitionSearch
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.settings import PAPER, SearchSettings
+from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.protocol import Beam, DynamicProgramming
 from autosched.target import get_target
 
@@ -106,9 +111,24 @@ def test_a_time_budget_ends_the_search() -> None:
 def test_partitions_beside_a_beam_search_fuse_several_funcs_at_once() -> None:
     """In max_filter each Func alone is faster stored, and all of them together fused."""
     bound = bound_app("max_filter")
-    few = SearchSettings(beam_size=4, passes=2, refine_patience=1)
-    without = Beam(replace(few, partitions=False)).search(bound, H200).ranked[0].seconds
-    assert Beam(few).search(bound, H200).ranked[0].seconds <= without
+    patient = SearchSettings(refine_patience=1)
+    without = Beam(replace(patient, partitions=False)).search(bound, H200).ranked[0].seconds
+    assert Beam(patient).search(bound, H200).ranked[0].seconds < 0.8 * without
+
+
+@pytest.mark.parametrize(("factor", "groups"), [(0.9, 1), (1.1, 2)])
+def test_groups_are_extended_where_single_funcs_are_near_the_best_state(factor: float, groups: int) -> None:
+    """With a limit for single Funcs alone, kernels with a member are searched only below it."""
+    bound = bound_app("unsharp", small=True)
+    evaluator = KernelEvaluator(bound, H200, analytical_model(H200), SearchSettings())
+    search = GroupSearch(evaluator, OptionEnumerator(evaluator), 2)
+    graph = GroupGraph(bound, frozenset())
+    alone = PartitionSearch(search, 1, 1.2, 1).partitions(graph)[0].cost
+    found = PartitionSearch(search, 2, 1.2, 1, most_costs=[factor * alone]).partitions(graph)
+    assert bool(found) == (groups > 1)
+    if found:
+        assert found[0].cost <= alone
+    assert max(len(key.group.funcs) for key in search._kernels) == groups
 
 
 @pytest.mark.parametrize(
