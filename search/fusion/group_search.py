@@ -21,6 +21,7 @@ from autosched.search.beam.state import PartialKernel, State
 from autosched.search.cost.protocol import all_comparable
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
+from autosched.search.guidance.level_restrictions import EVERY_LEVEL
 from autosched.search.space.atomic_updates import reads_atomic_update
 from autosched.search.space.decisions import Decision, Option
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -51,8 +52,8 @@ class GroupSearch:
         evaluator: Costs kernels.
         enumerator: Enumerates compute locations and tile sizes.
         width: Kernels to keep of each group, with different tiles of the root, for the groups with one member more
-            (more of groups with few members). `EVERY` keeps all kernels, pruned ones included, since
-            another member may end the reason for pruning.
+            (more of groups with few members). `EVERY` keeps all kernels, pruned ones included, since another member
+            may end the reason for pruning.
         late: Returns whether the time budget has ended.
         wider_up_to: Members of a group below which more kernels are kept, twice as many for each one less: few tiles of
             a root alone suit it with members.
@@ -85,8 +86,8 @@ class GroupSearch:
         """
         keys = {key: None for group in groups if (key := _key(graph, group)) not in self._kernels}
         roots = [key for key in keys if not key.group.members]
-        kernels = [[self._untiled(graph, key.group.root)] for key in roots]
-        for number in range(max((len(k[0]) for k in kernels), default=0)):
+        kernels = [[self._untiled(graph, r)] if self._may_be_root(r) else [] for r in (key.group.root for key in roots)]
+        for number in range(max((len(k[0]) for k in kernels if k), default=0)):
             kernels = self._cheapest([[t for k in of_root for t in self._tiled(k, number)] for of_root in kernels], 0)
         self._kernels |= zip(roots, kernels, strict=True)
         fused = [key for key in keys if key.group.members]
@@ -114,6 +115,10 @@ class GroupSearch:
             return False
         self._illegal.setdefault(_key(graph, group), set()).add(best[1])
         return True
+
+    def _may_be_root(self, name: str) -> bool:
+        """Return whether a guide leaves a Func at root."""
+        return "root" in self.enumerator.allowed_levels.get(name, EVERY_LEVEL)
 
     def _untiled(self, graph: GroupGraph, root: str) -> Kernels:
         """Return the kernels of a root alone, without tile sizes."""

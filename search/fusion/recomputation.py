@@ -69,9 +69,10 @@ class RecomputationSearch:
         ]
 
     def first(self) -> frozenset[str]:
-        """Return the Funcs that are inlined everywhere at first."""
+        """Return the Funcs that are inlined everywhere at first: the baseline's, and those that a guide inlines."""
         before = self.groups.enumerator.compute_locations.inlined_before
-        return before.union(inlined_funcs(self._bound) & set(self._inlinable()))
+        guided = {name for name, kinds in self.groups.enumerator.allowed_levels.items() if kinds == {"inline"}}
+        return before.union((inlined_funcs(self._bound) | guided) & set(self._inlinable()))
 
     def _all_sets(self) -> Iterator[frozenset[str]]:
         before = self.groups.enumerator.compute_locations.inlined_before

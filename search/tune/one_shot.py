@@ -27,7 +27,7 @@ from autosched.search.guidance.guide_checks import check_guide
 from autosched.search.guidance.guided_results import conforming, given_up_notes, guided_only
 from autosched.search.guidance.guided_settings import guided_settings
 from autosched.search.results import RankedSchedule, SearchResult
-from autosched.search.strategies.protocol import STRATEGIES, Beam, Strategy
+from autosched.search.strategies.protocol import STRATEGIES, Beam, DynamicProgramming, Strategy
 from autosched.search.tune.compiled_residency import with_compiled_residency
 from autosched.search.tune.cost_models import ANALYTICAL, LEARNED, cost_model
 from autosched.search.tune.effort_levels import effort_level
@@ -200,14 +200,17 @@ def _search(
     return (result if chosen is None else replace(result, model=chosen.name)), False
 
 
-def _guided(strategy: Strategy, guide: Guide) -> Beam:
-    """Return a beam search that meets a guide.
+def _guided(strategy: Strategy, guide: Guide) -> Beam | DynamicProgramming:
+    """Return a strategy whose schedules meet a guide.
 
     Raises:
-        InputError: If the strategy is no beam search.
+        InputError: If the strategy has rules of its own in place of settings.
     """
-    if not isinstance(strategy, Beam):
-        raise InputError(f"a {type(strategy).__name__} takes no guide: pass a Beam, or leave the strategy out")
+    if not isinstance(strategy, Beam | DynamicProgramming):
+        raise InputError(
+            f"a {type(strategy).__name__} takes no guide: pass a Beam or a DynamicProgramming, or leave the strategy "
+            "out"
+        )
     return replace(strategy, settings=guided_settings(strategy.settings, guide))
 
 

@@ -32,6 +32,8 @@ STRATEGY_NAMES = (
     "sioutas-none",
 )
 """Names of `autosched.search.strategies.protocol.STRATEGIES`, which imports every strategy."""
+GUIDED = ("beam", "dp")
+"""Names of the strategies that take a guide."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,10 @@ class Request:
             raise InputError(
                 f"guide is of type {type(self.guide).__name__}: give a Guide, or the path of a file with one"
             )
-        if self.guide and isinstance(self.strategy, str) and self.strategy != "beam":
+        if self.guide and isinstance(self.strategy, str) and self.strategy not in GUIDED:
             raise InputError(
                 f"strategy {self.strategy!r} follows rules of its own and takes no guide: leave the strategy out, or "
-                "choose beam"
+                f"choose {' or '.join(GUIDED)}"
             )
 
     @property

@@ -31,10 +31,11 @@ from autosched.apps import get_app
 from autosched.cli import main
 from autosched.runtime.backends.factory import launch_info
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
-from autosched.schedule.types import LoopKind
+from autosched.schedule.types import Level, LoopKind
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.guidance.conformance import meets_guide, theoretical_occupancy
 from autosched.search.settings import SearchSettings
+from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.search.strategies.protocol import Beam
 from autosched.target import get_target
 from tests.lower.run_backends import assert_backends_agree
@@ -312,11 +313,38 @@ def test_choices_on_cpus() -> None:
 
 def test_no_strategy_with_rules_of_its_own_takes_a_guide() -> None:
     guide = Guide(memory={"rows": "shared"})
-    for strategy in ("roots", "forma", "sioutas"):
-        with pytest.raises(InputError, match="takes no guide"):
+    for strategy in ("roots", "forma", "polymage", "sioutas"):
+        with pytest.raises(InputError, match="takes no guide: leave the strategy out, or choose beam or dp"):
             guided(guide, strategy=strategy)
+    with pytest.raises(InputError, match="a Forma takes no guide: pass a Beam or a DynamicProgramming"):
+        guided(guide, strategy=Forma())
     (kernel,) = guided(guide, strategy="beam").schedule.kernels
     assert kernel.member("rows") is not None
+
+
+@pytest.mark.parametrize(
+    ("guide", "level"),
+    [
+        (Guide(memory={"rows": "shared"}), Level.BLOCK),
+        (Guide(memory={"rows": "global"}), None),
+        (Guide(memory={"rows": "inline"}), Level.INLINE),
+        (Guide(KernelGuide(threads={"x": 64, "y": 2}), memory={"rows": "registers"}), Level.THREAD),
+    ],
+    ids=["shared", "global", "inline", "registers"],
+)
+def test_dynamic_programming_meets_a_guide(guide: Guide, level: Level | None) -> None:
+    scheduled = guided(guide, strategy="dp")
+    bound = bind(blur(), {"image": (N, N)})
+    assert meets_guide(bound, scheduled.schedule, guide, H200)
+    kernel = scheduled.schedule.kernels[-1]
+    if level is None:
+        assert len(scheduled.schedule.kernels) == 2
+    elif level is Level.INLINE:
+        assert "rows" in [i.func for i in kernel.inlined]
+    else:
+        member = kernel.member("rows")
+        assert member is not None and member.at.level is level
+    assert_backends_agree(bound, scheduled.program)
 
 
 def test_backends_agree() -> None:
