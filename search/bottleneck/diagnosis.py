@@ -17,6 +17,7 @@ from autosched.search.bottleneck.kernel_profile import KernelProfile, MemoryLeve
 from autosched.search.bottleneck.kernel_traits import KernelTraits
 from autosched.search.bottleneck.rules import Observation, Rule, applicable_rules
 from autosched.search.refine.mainloop.step_cost import evaluated
+from autosched.search.rewrites.output_fission import divides_outputs
 from autosched.target import Target
 
 
@@ -95,8 +96,10 @@ def diagnose(
     """
     traits = KernelTraits.of(bound, schedule, number)
     bottleneck = classify(profile, confined_ratio)
-    rules = applicable_rules(Observation(profile, bottleneck, traits))
-    return Diagnosis(profile, bottleneck, traits, rules, confined_ratio)
+    observation = Observation(profile, bottleneck, traits)
+    if observation.is_short_of_registers:
+        observation = replace(observation, has_fissions=divides_outputs(bound.root_pipeline))
+    return Diagnosis(profile, bottleneck, traits, applicable_rules(observation), confined_ratio)
 
 
 def diagnose_schedule(

@@ -3,14 +3,14 @@
 | bottleneck | moves | turned off |
 |---|---|---|
 | compute | fewer operations | shared memory, unrolling |
-| registers | fission | unrolling |
+| registers, outputs can be divided | fission | unrolling |
 | bandwidth of L1, L2 or DRAM, iterated stencil | fuse more steps | |
 | bandwidth of L1 or L2, spatial stencil | shared memory | |
 | bandwidth of DRAM, spatial stencil with shared memory | global memory alone | |
 | bandwidth of shared memory | registers | |
 
-The paper's texture cache is L1 and L2 here. Two rules are our own: for latency, and for spatial stencils at DRAM that
-read what other kernels store.
+The paper's texture cache is L1 and L2 here. Three rules are our own: for latency, for registers of outputs that cannot
+be divided among kernels, and for spatial stencils at DRAM that read what other kernels store.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Move(Enum):
     """Store what is computed several times."""
     FISSION = "fission"
     """Compute outputs in kernels of their own."""
+    USE_FEWER_REGISTERS = "use fewer registers"
+    """Fewer points in a thread, or producers in shared memory."""
     FUSE_STEPS = "fuse steps"
     """Compute more sweeps of an iterated stencil in one kernel."""
     USE_SHARED_MEMORY = "use shared memory"
@@ -64,11 +66,13 @@ class Observation:
         profile: Its work by resource.
         bottleneck: Its class.
         traits: Facts of its schedule.
+        has_fissions: Whether outputs can be divided among kernels (`autosched.search.rewrites.output_fission`).
     """
 
     profile: KernelProfile
     bottleneck: Bottleneck
     traits: KernelTraits
+    has_fissions: bool = False
 
     @property
     def is_compute_bound(self) -> bool:
@@ -123,7 +127,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "registers",
-        lambda o: o.is_short_of_registers,
+        lambda o: o.is_short_of_registers and o.has_fissions,
         Move.FISSION,
         {
             "cuda": "compute the outputs in several kernels (fission, --fission-candidates writes schedules), with "
@@ -131,6 +135,18 @@ RULES: tuple[Rule, ...] = (
             "cpu": "",
         },
         frozenset({Optimisation.UNROLLING}),
+    ),
+    Rule(
+        "registers of one kernel",
+        lambda o: o.is_short_of_registers and not o.has_fissions,
+        Move.USE_FEWER_REGISTERS,
+        {
+            "cuda": "compute fewer points in a thread, or producers in shared memory: registers are spilled or leave "
+            "few warps resident, and the outputs cannot be divided among kernels",
+            "cpu": "",
+        },
+        frozenset({Optimisation.UNROLLING}),
+        is_from_paper=False,
     ),
     Rule(
         "iterated bandwidth",

@@ -68,6 +68,15 @@ def fission_versions(bound: BoundPipeline) -> tuple[FissionVersion, ...]:
     return tuple(distinct.values())
 
 
+def divides_outputs(bound: BoundPipeline) -> bool:
+    """Return whether a version has outputs, their components or parts of large Funcs in several kernels.
+
+    Args:
+        bound: The pipeline, without rewrites.
+    """
+    return len(_returned(bound)) > 1 or _with_components(bound) is not bound or bool(with_large_split(bound))
+
+
 def fission_rewrites(bound: BoundPipeline) -> list[BoundPipeline]:
     """Return the fissions that a search tries besides horizontal fusion; empty for small Funcs.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from autosched.analysis.bind import bind
 from autosched.apps import get_app
 from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.search.bottleneck.classification import BottleneckKind
+from autosched.search.bottleneck.diagnosis import diagnose
 from autosched.search.bottleneck.kernel_profile import MemoryLevel
 from autosched.search.bottleneck.rules import RULES, Move, Optimisation, turned_off
 from autosched.target import get_target
@@ -54,6 +56,18 @@ def test_kernels_short_of_registers_split() -> None:
     assert d.profile.registers is not None and d.profile.registers > 128
     assert Move.FISSION in moves(d) and Optimisation.UNROLLING in turned_off(d.rules)
     assert Move.FISSION not in moves(feature_diagnoses(scheduled_app("hypterm"))["hypterm_output_0"])
+
+
+@pytest.mark.parametrize(("app", "is_divisible"), [("addsgd6", True), ("smoother7pt", False)])
+def test_fission_is_a_hint_where_outputs_can_be_divided(app: str, is_divisible: bool) -> None:
+    """Twelve sweeps return one value, whose kernel has no fission."""
+    scheduled = scheduled_app(app)
+    first = next(iter(feature_diagnoses(scheduled).values()))
+    spilled = diagnose(scheduled.bound, scheduled.schedule, 0, replace(first.profile, spill_bytes=64))
+    assert any("--fission-candidates" in hint for hint in spilled.hints) == is_divisible
+    assert (Move.FISSION in moves(spilled)) == is_divisible
+    assert (Move.USE_FEWER_REGISTERS in moves(spilled)) != is_divisible
+    assert Optimisation.UNROLLING in turned_off(spilled.rules)
 
 
 def test_iterated_stencils_fuse_steps() -> None:
