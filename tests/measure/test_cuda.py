@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,12 @@ from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError, DeviceLostError, LaunchError
 from autosched.lower.program import lower
 from autosched.measure.backends.cuda import CudaBackend, run_once, time_launches, time_launches_interleaved
+from autosched.measure.compile import compile_candidate
 from autosched.measure.compile.compile_candidate import compile_kernels, print_cached
 from autosched.measure.compile.content_keys import kernel_keys, schedule_text
 from autosched.measure.job import Job, Prepared
 from autosched.measure.problem import Problem
+from autosched.runtime.call.launcher import CudaModule
 from autosched.runtime.compile.nvrtc import NvrtcOptions, have_nvrtc
 from autosched.runtime.timing.gpu_timer import shares
 from autosched.runtime.timing.interleaved import RoundsRule
@@ -137,6 +140,35 @@ def test_a_refused_launch_is_told_from_a_lost_device(prepared: Prepared) -> None
             run_once(gpu, prepared)
     with pytest.raises(DeviceLostError):
         time_launches(FakeGpu(lost=second), prepared, RULE)
+
+
+def test_errors_name_the_kernels_of_the_candidate(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    second = names(prepared)[1]
+    label = prepared.payload.names[second]
+    assert second.startswith("as_kernel_") and not label.startswith("as_kernel_")
+
+    def lacks_memory(module: CudaModule, name: str, shared_bytes: int) -> Any:
+        if name == second:
+            raise LaunchError(f"kernel {name} needs 9 bytes")
+        return function(module, name, shared_bytes)
+
+    function = CudaModule.function
+    monkeypatch.setattr(CudaModule, "function", lacks_memory)
+    for run in (
+        lambda: run_once(FakeGpu(), prepared),
+        lambda: time_launches(FakeGpu(), prepared, RULE),
+        lambda: time_launches_interleaved(FakeGpu(), [prepared], RoundsRule()),
+    ):
+        with pytest.raises(LaunchError, match=f"kernel {label} needs 9 bytes"):
+            run()
+
+    def refuse(functions: Any, *_: Any, **__: Any) -> Any:
+        raise CompileError(f"NVRTC refused {functions[1].name}", source=functions[1].source, log=functions[1].name)
+
+    monkeypatch.setattr(compile_candidate, "compile_kernels", refuse)
+    with pytest.raises(CompileError, match=f"NVRTC refused {label}\n{label}$") as refused:
+        CudaBackend("H200").prepare(prepared.job)
+    assert refused.value.log == label and "as_kernel_" not in refused.value.source
 
 
 def test_arrays_that_do_not_fit_are_refused(prepared: Prepared) -> None:

@@ -11,7 +11,8 @@ from functools import lru_cache
 from autosched.errors import InputError, LaunchError
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.compile.codegen_version import generator_version
-from autosched.measure.compile.compile_candidate import compile_kernels, emit
+from autosched.measure.compile.compile_candidate import emit
+from autosched.measure.compile.kernel_names import own_kernel_names
 from autosched.measure.job import Job, Prepared, Timing
 from autosched.measure.problem import Problem
 from autosched.runtime.backends.cuda import launch_steps
@@ -99,12 +100,12 @@ class CudaBackend:
         kernels = emitted.functions
         # Line information would double the size of the code, and candidates are not profiled.
         options = NvrtcOptions(fast_math=self.fast_math, lineinfo=False)
-        cubins = compile_kernels(kernels, job.target.arch, options, wait=wait)
+        cubins = emitted.compiled(job.target.arch, options, wait=wait)
         resources = [cubin.kernels[kernel.name] for kernel, cubin in zip(kernels, cubins, strict=True)]
         records = emitted.records([r.registers for r in resources], [r.spill_bytes for r in resources])
         code = {kernel.name: cubin.code for kernel, cubin in zip(kernels, cubins, strict=True)}
         outline = emitted.outline
-        payload = CompiledLaunches(code, tuple(launch_steps(outline, kernels)), outline.workspace_bytes)
+        payload = CompiledLaunches(code, tuple(launch_steps(outline, kernels)), outline.workspace_bytes, emitted.names)
         return Prepared(job, records, f"NVRTC {nvrtc_version()}", payload)
 
     def outputs(self, prepared: Prepared) -> Outputs | None:
@@ -128,7 +129,7 @@ def run_once(device: GpuDevice, prepared: Prepared) -> Outputs:
         DeviceLostError: If a kernel failed.
     """
     arrays = _arrays(device, prepared.job.problem, prepared.job.seed)
-    with _lost_or_refused(device):
+    with own_kernel_names(prepared.payload.names), _lost_or_refused(device):
         launches = _launches(device, arrays, prepared)
         arrays.poison(prepared.payload.workspace_bytes)
         GpuTimer(device, arrays, StopRule()).run(launches[0])
@@ -143,7 +144,7 @@ def time_launches(device: GpuDevice, prepared: Prepared, rule: StopRule) -> Timi
         DeviceLostError: If a kernel failed.
     """
     arrays = _arrays(device, prepared.job.problem, prepared.job.seed)
-    with _lost_or_refused(device):
+    with own_kernel_names(prepared.payload.names), _lost_or_refused(device):
         launches = _launches(device, arrays, prepared)
         timer = GpuTimer(device, arrays, rule)
         samples = timer.samples(launches)
@@ -170,7 +171,8 @@ def time_launches_interleaved(
         DeviceLostError: If a kernel failed.
     """
     arrays = _arrays(device, prepared[0].job.problem, prepared[0].job.seed)
-    with _lost_or_refused(device):
+    names = {function: name for p in prepared for function, name in p.payload.names.items()}
+    with own_kernel_names(names), _lost_or_refused(device):
         arrays.workspace(max(p.payload.workspace_bytes for p in prepared))  # once: its address must not change
         timer = GpuTimer(device, arrays, StopRule())
         return time_interleaved([timer.sampler(_launches(device, arrays, p)) for p in prepared], rule, clock)

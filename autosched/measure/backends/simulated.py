@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autosched.measure.backend import Backend, Outputs
 from autosched.measure.compile.codegen_version import generator_version
-from autosched.measure.compile.compile_candidate import compile_kernels, emit
+from autosched.measure.compile.compile_candidate import emit
 from autosched.measure.job import Job, Prepared, Timing
 from autosched.measure.simulated.simulate import simulate
 from autosched.measure.simulated.version import simulated_source
@@ -64,7 +64,7 @@ class SimulatedBackend:
     def prepare(self, job: Job, *, wait: bool = True) -> Prepared:
         """Simulate a candidate; see `autosched.measure.backend.Backend.prepare`."""
         emitted = emit(job)
-        cubins = compile_kernels(emitted.functions, job.target.arch, NvrtcOptions(), wait=wait)
+        cubins = emitted.compiled(job.target.arch, NvrtcOptions(), wait=wait)
         resources = [cubin.kernels[f.name] for f, cubin in zip(emitted.functions, cubins, strict=True)]
         program = emitted.program()
         simulated = simulate(

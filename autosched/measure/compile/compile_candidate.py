@@ -16,6 +16,7 @@ from autosched.codegen.identical_kernels import print_with_canonical_names
 from autosched.lower.ir import KernelIR
 from autosched.lower.program import Program, ProgramLayout, lower_kernel_of, outline
 from autosched.measure.compile.content_keys import digest, kernel_keys
+from autosched.measure.compile.kernel_names import own_kernel_names
 from autosched.measure.compile.single_flight import once_in_batches
 from autosched.measure.compile.text_cache import cached_text
 from autosched.measure.job import Job, KernelRecord
@@ -60,6 +61,19 @@ class EmittedProgram:
         for function, kernel in zip(self.functions, self.kernels, strict=True):
             first.setdefault(function.name, kernel)
         return tuple(first.values())
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of the first kernel of each function, by name of the function."""
+        names: dict[str, str] = {}
+        for function, kernel in zip(self.functions, self.kernels, strict=True):
+            names.setdefault(function.name, kernel.name)
+        return names
+
+    def compiled(self, arch: str, options: NvrtcOptions, *, wait: bool = True) -> list[Cubin]:
+        """Return the compiled function of each kernel; errors name kernels. See `compile_kernels`."""
+        with own_kernel_names(self.names):
+            return compile_kernels(self.functions, arch, options, wait=wait)
 
     def records(self, registers: Sequence[int | None], spill_bytes: Sequence[int | None]) -> tuple[KernelRecord, ...]:
         """Return the record of each kernel, from its registers and spilled bytes per thread."""

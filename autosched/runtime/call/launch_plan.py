@@ -101,11 +101,13 @@ class CompiledLaunches:
         cubins: Code of each kernel, by name.
         steps: Launches in order.
         workspace_bytes: Memory for intermediate arrays.
+        names: Names of kernels in errors, by name of the function, where they differ.
     """
 
     cubins: Mapping[str, bytes] = field(repr=False)
     steps: tuple[LaunchStep, ...]
     workspace_bytes: int
+    names: Mapping[str, str] = field(repr=False, default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
