@@ -13,10 +13,8 @@ from autosched.featurize.sketch.sketch import innermost_dim
 from autosched.schedule.policy import MAX_UNROLL
 from autosched.search.guidance.guide import Guide, KernelGuide
 from autosched.search.guidance.level_restrictions import LEVELS_OF_MEMORY, level_restrictions
+from autosched.search.refine.sliding_window.sliding_sites import LEAST_ROWS
 from autosched.target import Target
-
-LEAST_STREAMED = 32
-"""Least extent of a streamed dimension, as of a searched sliding window."""
 
 
 def check_guide(bound: BoundPipeline, guide: Guide, target: Target) -> None:
@@ -155,10 +153,8 @@ def _kernel_problems(
     if along is not None and along in sizes:
         if along == innermost_dim(func):
             yield f"{what} streams along {along!r}, the dimension of threadIdx.x; stream along another one"
-        if sizes[along] < LEAST_STREAMED:
-            yield (
-                f"{what} streams along {along!r} of {sizes[along]} points, less than {LEAST_STREAMED}; leave out stream"
-            )
+        if sizes[along] < LEAST_ROWS:
+            yield (f"{what} streams along {along!r} of {sizes[along]} points, less than {LEAST_ROWS}; leave out stream")
     yield from _limit_problems(what, kernel, target)
 
 
