@@ -45,6 +45,18 @@ def test_data() -> None:
     assert computed == {f.name for f in get_app("unsharp").build().funcs}
 
 
+def test_fusion_by_dynamic_programming(tmp_path: Path) -> None:
+    text = run("--strategy", "dp", "--explain", height=32, width=48)
+    assert re.search(r"\d+ kernels costed in \d+ batches", text) and "busiest units" in text
+    file = tmp_path / "dp.json"
+    found = json.loads(run("--strategy", "dp", "--json", "--out", str(file), height=32, width=48))
+    assert found["strategy"] == "dp" and found["search"]["considered"]["tile"] > 0
+    arguments = ["run", "unsharp", "--size", "H=32", "--size", "W=48", "--target", "cpu"]
+    for choice in (["--strategy", "dp"], ["--schedule", str(file)]):
+        result = CliRunner().invoke(main, [*arguments, *choice])
+        assert result.exit_code == 0, result.output
+
+
 def test_kernels_of_integers_have_no_intensity() -> None:
     arguments = ["schedule", "blur", "--size", "H=70", "--size", "W=90", "--strategy", "roots"]
     text = CliRunner().invoke(main, [*arguments, "--explain"]).output

@@ -12,12 +12,13 @@ from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.schedule.legality.validate import validate
 from autosched.schedule.rewrites import reassociated_pipeline
 from autosched.schedule.types import Schedule
+from autosched.search.fusion.settings import FusionSettings
 from autosched.search.settings import GREEDY, SearchSettings
 from autosched.search.strategies.forma.forma_strategy import Forma
 from autosched.search.strategies.polymage.cost_weights import CostWeights
 from autosched.search.strategies.polymage.polymage_strategy import Polymage
 from autosched.search.strategies.polymage.settings import PolymageSettings
-from autosched.search.strategies.protocol import Beam, Strategy
+from autosched.search.strategies.protocol import Beam, DynamicProgramming, Strategy
 from autosched.search.strategies.sioutas.strategy import Sioutas
 from autosched.target import Target
 from tests.fuzz.choices import Choices
@@ -29,6 +30,7 @@ STRATEGIES: dict[str, Strategy] = {
     "beam": Beam(SearchSettings(beam_size=3, passes=2)),
     "exhaustive": Beam(SearchSettings(beam_size=2, passes=1, sampling="exhaustive")),
     "greedy": Beam(GREEDY),
+    "dp": DynamicProgramming(FusionSettings(most_funcs=4, width=2, partitions=2), SearchSettings(beam_size=2)),
     "forma": Forma(),
     "polymage": Polymage(),
     "polymage-hybrid": Polymage(PolymageSettings(CostWeights(1, 0, 0, 0, 0, 1, 0), register_shares=(0.5, 1.0))),
@@ -58,7 +60,7 @@ def explore(name: str, numbers: range) -> int:
         expected = reference_outputs(case)
         for target in TARGETS:
             if target.kind != "cuda" and isinstance(STRATEGIES[name], Polymage):
-                continue
+                continue  # refused: the strategy is for GPUs alone
             schedule = scheduler(name)(bound, target, np.random.default_rng(number))
             on_gpu = target.kind == "cuda"
             if schedule.rfactors or schedule.windows:  # floating-point sums round in another order
