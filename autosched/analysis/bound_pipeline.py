@@ -16,6 +16,7 @@ from autosched.analysis.indices.to_index import to_index
 from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     Deinterleaving,
+    FuncClone,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -265,7 +266,9 @@ class BoundPipeline:
         fissions: The split Funcs (`autosched.analysis.rewrites.component_fission`), in the order of their application.
         before_fission: The pipeline without split components and fused outputs.
         fusions: The fused outputs (`autosched.analysis.rewrites.horizontal_fusion`), in the order of their application.
-        before_fusion: The pipeline without fused outputs.
+        before_fusion: The pipeline without fused outputs and clones.
+        clones: The clones (`autosched.analysis.rewrites.func_cloning`), in the order of their application.
+        before_clones: The pipeline without clones.
         fused_arrays: `output_components` of a pipeline with split or fused outputs.
         register_blocked: In one step of a mainloop (`autosched.analysis.rewrites.mainloop_step`), the Func all points
             of which are in registers.
@@ -304,6 +307,8 @@ class BoundPipeline:
     before_fission: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fusions: tuple[HorizontalFusion, ...] = ()
     before_fusion: BoundPipeline | None = field(repr=False, compare=False, default=None)
+    clones: tuple[FuncClone, ...] = ()
+    before_clones: BoundPipeline | None = field(repr=False, compare=False, default=None)
     fused_arrays: tuple[tuple[str, str, int], ...] = ()
     register_blocked: str = ""
     buffers: int = 1
@@ -338,7 +343,7 @@ class BoundPipeline:
         """The rewrites of `root_pipeline` that kernels compute."""
         return (
             *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.unrollings, *self.narrowings,
-            *self.rfactors, *self.statements, *self.fissions, *self.fusions,
+            *self.rfactors, *self.statements, *self.fissions, *self.fusions, *self.clones,
         )  # fmt: skip
 
     @cached_property

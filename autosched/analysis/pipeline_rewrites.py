@@ -190,6 +190,19 @@ class ComponentFission:
     groups: tuple[tuple[int, ...], ...]
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class FuncClone:
+    """A copy of a Func for some of its consumers (`autosched.analysis.rewrites.func_cloning`).
+
+    Attributes:
+        func: The Func, by its name after earlier rewrites.
+        consumers: The Funcs that read the copy, by their names after earlier rewrites.
+    """
+
+    func: str
+    consumers: tuple[str, ...]
+
+
 PipelineRewrites = tuple[
     WindowDoubling
     | ScanBlocking
@@ -200,7 +213,8 @@ PipelineRewrites = tuple[
     | RFactor
     | StatementRewrite
     | ComponentFission
-    | HorizontalFusion,
+    | HorizontalFusion
+    | FuncClone,
     ...,
 ]
 """Rewrites of a pipeline that a schedule states, in the order of their application."""

@@ -18,6 +18,7 @@ from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     Deinterleaving,
+    FuncClone,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -387,7 +388,7 @@ class Schedule:
 
     The kernels compute the rewritten pipeline (`autosched.schedule.rewrites.apply_rewrites`): ``windows`` by doubling
     are applied first, then ``scans`` by blocks, ``deinterleavings``, ``hoistings``, ``unrollings``, ``narrowings``,
-    ``rfactors``, ``statements``, ``fissions`` of components, and horizontal ``fusions``.
+    ``rfactors``, ``statements``, ``fissions`` of components, horizontal ``fusions``, and ``clones``.
     """
 
     pipeline_hash: str
@@ -402,6 +403,7 @@ class Schedule:
     narrowings: tuple[IntegerNarrowing, ...] = ()
     statements: tuple[StatementRewrite, ...] = ()
     fissions: tuple[ComponentFission, ...] = ()
+    clones: tuple[FuncClone, ...] = ()
 
     def __repr__(self) -> str:
         count = "1 kernel" if len(self.kernels) == 1 else f"{len(self.kernels)} kernels"
@@ -416,6 +418,7 @@ class Schedule:
         parts += map(statement_text, self.statements)
         parts += [f"component fission of {c.func} in {len(c.groups)}" for c in self.fissions]
         parts += [f"horizontal fusion {' + '.join(f.funcs)}" for f in self.fusions]
+        parts += [f"clone of {c.func} in {' + '.join(c.consumers)}" for c in self.clones]
         return f"<Schedule of {'; '.join(parts)}>"
 
     @classmethod
@@ -434,6 +437,7 @@ class Schedule:
             bound.narrowings,
             bound.statements,
             bound.fissions,
+            bound.clones,
         )
 
     @property
@@ -441,7 +445,7 @@ class Schedule:
         """The rewrites of the pipeline, in the order of their application."""
         return (
             *self.windows, *self.scans, *self.deinterleavings, *self.hoistings, *self.unrollings, *self.narrowings,
-            *self.rfactors, *self.statements, *self.fissions, *self.fusions,
+            *self.rfactors, *self.statements, *self.fissions, *self.fusions, *self.clones,
         )  # fmt: skip
 
     @property

@@ -16,6 +16,7 @@ from autosched.analysis.pipeline_rewrites import (
     ComputationFolding,
     Deinterleaving,
     ExpressionFission,
+    FuncClone,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -28,6 +29,7 @@ from autosched.analysis.pipeline_rewrites import (
 )
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
+from autosched.analysis.rewrites.func_cloning import clone_funcs
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
@@ -109,6 +111,7 @@ REWRITES: dict[str, Rewrite] = {
     "retiming": Retiming("stencil", "y"),
     "component fission": ComponentFission("pair", ((0,), (1,))),
     "horizontal fusion": HorizontalFusion(("twice", "half")),
+    "clone": FuncClone("parity", ("shifted",)),
     "cache read": CacheRead(frozenset({"image"})),
     "lane loop": LaneLoop("total", 1, "r.x", 32),
     "mainloop step": MainloopStep("total", 1, (("r.x", 8),), 2),
@@ -151,6 +154,7 @@ def test_functions_of_the_package_apply_rewrites() -> None:
     assert unroll_reductions(bound, [ReductionUnrolling("near", 1, "w.x")]) is apply(bound, REWRITES["unrolling"])
     assert narrow_integers(bound, [IntegerNarrowing(("parity",))]) is apply(bound, REWRITES["narrowing"])
     assert fuse_outputs(bound, [HorizontalFusion(("twice", "half"))]) is apply(bound, REWRITES["horizontal fusion"])
+    assert clone_funcs(bound, [FuncClone("parity", ("shifted",))]) is apply(bound, REWRITES["clone"])
     assert insert_cache_reads(bound, ["image", "nothing"]) is apply(bound, REWRITES["cache read"])
     assert add_lane_loops(bound, [LaneLoop("total", 1, "r.x", 32)]) is apply(bound, REWRITES["lane loop"])
     assert restrict_to_step(bound, "total", 1, {"r.x": 8}, 2) is apply(bound, REWRITES["mainloop step"])

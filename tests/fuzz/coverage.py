@@ -55,6 +55,8 @@ class Coverage:
             found.add("atomic updates")
         if bound.fusions:
             found.add("Funcs computed together")
+        if bound.clones:
+            found.add("cloned Funcs")
         self.schedules.update(found)
         self.language.update(set(language_features(bound)))
 

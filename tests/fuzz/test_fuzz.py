@@ -24,6 +24,7 @@ from autosched.schedule.types import Schedule
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from tests.fuzz.choices import Choices, tapes
+from tests.fuzz.clones import random_clones
 from tests.fuzz.coverage import Coverage
 from tests.fuzz.joins import random_joins
 from tests.fuzz.pipelines import Case, points, random_case
@@ -39,6 +40,8 @@ SPLIT_EVERY = 2
 """One program in this number has rfactor, if it has a reduction."""
 JOIN_EVERY = 2
 """One program in this number has horizontal fusion, if that is legal."""
+CLONE_EVERY = 4
+"""One program in this number has clones of Funcs, if one reads another."""
 COMPILE_EVERY = 8
 """One program in this number is also compiled by NVRTC, which takes longer than everything else."""
 TARGETS = tuple(map(get_target, ("h200", "cpu")))
@@ -57,7 +60,7 @@ RARE = {
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
     "member at MAINLOOP": 0.02, "window that slides": 0.02, "member at WARP": 0.01, "tiles of warps": 0.02,
-    "Funcs computed together": 0.005, "atomic updates": 0.005,
+    "Funcs computed together": 0.005, "cloned Funcs": 0.1, "atomic updates": 0.005,
     "member stored": 0.02, "several lanes at a time in C": 0.005, "rows in strips in C": 0.005,
     "member in terms, outside points": 0.01, "member in terms, inside points": 0.01,
     "lanes share terms": 0.01, "lanes share terms in shared memory": 0.003, "whole warps share terms": 0.003,
@@ -128,6 +131,8 @@ def check(case: Case, scheduler: Scheduler, seed: int, coverage: Coverage) -> No
         bound, case, expected = in_pieces(bound, case, expected, seed)
     if seed % JOIN_EVERY == 0:
         bound = random_joins(bound, np.random.default_rng(seed))
+    if seed % CLONE_EVERY == 1:
+        bound = random_clones(bound, np.random.default_rng(seed))
     for target in TARGETS:
         schedule = scheduler(bound, target, np.random.default_rng(seed))
         note(f"{target.name}\n{schedule_text(bound, schedule)}")
@@ -191,6 +196,8 @@ def test_schedules_and_pipelines_cover_what_they_should() -> None:
                 bound = random_splits(bound, np.random.default_rng(number))
             if number % JOIN_EVERY == 0:
                 bound = random_joins(bound, np.random.default_rng(number))
+            if number % CLONE_EVERY == 1:
+                bound = random_clones(bound, np.random.default_rng(number))
             schedule = sample_schedule(
                 bound, TARGETS[0], np.random.default_rng(number), stats, varied=True, lanes="exact"
             )

@@ -1,5 +1,5 @@
-"""Deinterleaved reads, hoisted invariants, unrolled reductions, folded values and fissions of random programs: the
-interpreter's bits, and those of compiled code."""
+"""Deinterleaved reads, hoisted invariants, unrolled reductions, folded values, fissions and clones of random programs:
+the interpreter's bits, and those of compiled code."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from autosched.analysis.pipeline_rewrites import (
     ComputationFolding,
     Deinterleaving,
     ExpressionFission,
+    FuncClone,
     InvariantHoisting,
     ReductionUnrolling,
     StatementRewrite,
@@ -24,6 +25,7 @@ from autosched.analysis.pipeline_rewrites import (
 from autosched.analysis.rewrites import invariant_hoisting
 from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads, deinterleaving_error, strides
+from autosched.analysis.rewrites.func_cloning import clone_funcs, consumers_of
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
 from autosched.analysis.rewrites.reduction_unrolling import unroll_reductions, unrolling_error
 from autosched.analysis.rewrites.statement import rewrite_statements, statement_error
@@ -66,6 +68,10 @@ def rewrites_of(bound: BoundPipeline) -> Iterator[BoundPipeline]:
         fission = ComponentFission(f.name, (tuple(range(1, len(f.dtypes))), (0,)))
         if not component_fission_error(bound, fission):
             yield split_components(bound, [fission])
+        consumers = consumers_of(bound, f.name)
+        for chosen_consumers in dict.fromkeys((consumers[:1], consumers[1:])):
+            if chosen_consumers:
+                yield clone_funcs(bound, [FuncClone(f.name, chosen_consumers)])
 
 
 def kind_of(rewritten: BoundPipeline) -> str:
@@ -120,7 +126,7 @@ def check_rewrites(seeds: range) -> Counter[str]:
 def test_rewrites_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(invariant_hoisting, "LEAST_OPERATIONS", 1)
     counts = check_rewrites(range(70))
-    assert len(counts) >= 5 and sum(n >= 3 for n in counts.values()) >= 4  # few programs repeat a value
+    assert len(counts) >= 6 and sum(n >= 3 for n in counts.values()) >= 5  # few programs repeat a value
 
 
 @pytest.mark.fuzz

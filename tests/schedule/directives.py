@@ -24,6 +24,7 @@ from autosched.analysis.pipeline_rewrites import (
     ComputationFolding,
     Deinterleaving,
     ExpressionFission,
+    FuncClone,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -35,6 +36,7 @@ from autosched.analysis.pipeline_rewrites import (
 )
 from autosched.analysis.rewrites.component_fission import split_components
 from autosched.analysis.rewrites.deinterleaving import deinterleave_reads
+from autosched.analysis.rewrites.func_cloning import clone_funcs
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants
@@ -476,6 +478,21 @@ def horizontal_fusion() -> Example:
     return Example(text(joined, found), {"joins": written(joined, found)["joins"]}, before)
 
 
+def func_clone() -> Example:
+    image, f, g, h = Input("image", float32, 2), Func("f"), Func("g"), Func("h")
+    f[y, x] = image[y, x] * image[y, x]
+    g[y, x] = f[y, x] + f[y, x + 1]
+    h[y, x] = f[2 * y, x] + f[2 * y + 1, x]
+    boxes = [g.over(y=(0, 64), x=(0, 128)), h.over(y=(0, 32), x=(0, 128))]
+    bound = bind(Pipeline(boxes), {"image": (64, 129)})
+    tiles = {"f": "by=8 bx=5 tx=32 ty=8", "g": TILE, "h": "by=4 bx=4 tx=32 ty=8"}
+    before = text(bound, *(kernel(bound, [root(name, loops)]) for name, loops in tiles.items()))
+    cloned = clone_funcs(bound, [FuncClone("f", ("h",))])
+    tile = member(block("g", 2), "yx", f="tx=32 ty=8 sx=2")
+    kernels = [kernel(cloned, [root("g", TILE)], [tile]), kernel(cloned, [root("h", tiles["h"])], [], ["f_clone"])]
+    return Example(text(cloned, *kernels), {"clones": written(cloned, *kernels)["clones"]}, before)
+
+
 def seam() -> BoundPipeline:
     """Return the least cost of a path from the top of an image to each point."""
     image, m, r = Input("image", float32, 2), Func("m"), RDom("r", y=(1, 64))
@@ -528,6 +545,7 @@ EXAMPLES: Mapping[str, Callable[[], Example]] = {
     "Retiming": retiming,
     "Component fission": component_fission,
     "Horizontal fusion": horizontal_fusion,
+    "Clone": func_clone,
     "Scans": scan,
 }
 """The example below each heading of the page."""

@@ -3,11 +3,10 @@
 Rewrites are data (`rewrite`), applied by `autosched.analysis.rewrites.rewrite.apply`. One module each builds them:
 windows by doubling (`window_doubling`), deinterleaved reads (`deinterleaving`), hoisted invariants
 (`invariant_hoisting`), unrolled reductions (`reduction_unrolling`), narrow integers (`integer_narrowing`), reduction
-factoring (`rfactor`), folded values (`computation_folding`), retimed sums
-(`retiming`), split expressions (`expression_fission`) and components
-(`component_fission`), fusion of independent outputs (`horizontal_fusion`), copies of operands (`cache_read`), loops
-over the lanes of a warp (`lane_loops`) and one step of a mainloop (`mainloop_step`). The first seven use `rebuild`,
-which replaces reads and Funcs.
+factoring (`rfactor`), folded values (`computation_folding`), retimed sums (`retiming`), split expressions
+(`expression_fission`) and components (`component_fission`), fusion of independent outputs (`horizontal_fusion`), clones
+of Funcs (`func_cloning`), copies of operands (`cache_read`), loops over the lanes of a warp (`lane_loops`) and one step
+of a mainloop (`mainloop_step`). All but the last three use `rebuild`, which replaces reads and Funcs.
 """
 
 from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rewrites
@@ -16,6 +15,7 @@ from autosched.analysis.rewrites import (  # noqa: F401 - each registers its rew
     computation_folding,
     deinterleaving,
     expression_fission,
+    func_cloning,
     horizontal_fusion,
     integer_narrowing,
     invariant_hoisting,

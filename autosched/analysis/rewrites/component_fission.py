@@ -40,7 +40,9 @@ def split_components(bound: BoundPipeline, fissions: Sequence[ComponentFission])
         ScheduleError: If a Func cannot be split, see `component_fission_error`.
     """
     rewritten = bound.rewritten
-    return reduce(apply, fissions, rewritten.before_fission or rewritten.before_fusion or rewritten)
+    return reduce(
+        apply, fissions, rewritten.before_fission or rewritten.before_fusion or rewritten.before_clones or rewritten
+    )
 
 
 def component_fission_error(bound: BoundPipeline, fission: ComponentFission) -> str:

@@ -31,13 +31,13 @@ def fuse_outputs(bound: BoundPipeline, fusions: Sequence[HorizontalFusion]) -> B
     """Return the pipeline with fused Funcs; the same fusions give the same object.
 
     Args:
-        bound: The pipeline. Its own fusions are replaced.
+        bound: The pipeline. Its own fusions and later rewrites are replaced.
         fusions: The fusions, in the order of their application.
 
     Raises:
         ScheduleError: If Funcs cannot be fused, see `fusion_error`.
     """
-    return reduce(apply, fusions, bound.before_fusion or bound)
+    return reduce(apply, fusions, bound.before_fusion or bound.before_clones or bound)
 
 
 def fusion_error(bound: BoundPipeline, fusion: HorizontalFusion) -> str:

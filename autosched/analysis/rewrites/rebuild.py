@@ -17,8 +17,9 @@ from autosched.lang.pipeline import Pipeline, producers_of
 
 _HISTORY = (
     "windows", "scans", "deinterleavings", "hoistings", "unrollings", "narrowings", "rfactors", "statements",
-    "fissions", "fusions", "before_windows", "before_scans", "before_deinterleaving", "before_hoisting",
+    "fissions", "fusions", "clones", "before_windows", "before_scans", "before_deinterleaving", "before_hoisting",
     "before_unrolling", "before_narrowing", "before_rfactor", "before_statements", "before_fission", "before_fusion",
+    "before_clones",
 )  # fmt: skip
 """Fields of a pipeline with its rewrites, and the pipelines before them."""
 
@@ -70,7 +71,7 @@ def rebuild_pipeline(bound: BoundPipeline, replaced: Mapping[Func | Input, Repla
     replacements = dict(replaced)
     for f in bound.pipeline.funcs:
         if f not in replacements and any(p in replacements for p in producers_of(f)):
-            replacements[f] = Replacement(_rebuilt_consumer(f, replacements))
+            replacements[f] = Replacement(rebuild_consumer(f, replacements))
     outputs: dict[Func, Output] = {}
     for o in bound.pipeline.outputs:
         region = bound.funcs[bound.outputs[bound.names[id(o.func)]]].region
@@ -95,9 +96,9 @@ def rebuild_pipeline(bound: BoundPipeline, replaced: Mapping[Func | Input, Repla
     return RebuiltPipeline(rebuilt, returned)
 
 
-def _rebuilt_consumer(func: Func, replacements: Mapping[Func | Input, Replacement]) -> Func:
-    """Return a Func that reads the replacements."""
-    new = Func(func.name)
+def rebuild_consumer(func: Func, replacements: Mapping[Func | Input, Replacement], name: str = "") -> Func:
+    """Return an equal Func that reads the replacements, under its own name if none is given."""
+    new = Func(name or func.name)
     new.location = func.location
     new._dtypes = func.dtypes
     new.atomic = func.atomic

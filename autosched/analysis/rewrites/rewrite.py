@@ -17,6 +17,7 @@ from autosched.analysis.pipeline_memo import pipeline_memo
 from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     Deinterleaving,
+    FuncClone,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -99,6 +100,7 @@ Rewrite = (
     | StatementRewrite
     | ComponentFission
     | HorizontalFusion
+    | FuncClone
     | CacheRead
     | LaneLoop
     | MainloopStep

@@ -28,7 +28,7 @@ def rewrite_statements(bound: BoundPipeline, statements: Sequence[StatementRewri
     """
     rewritten = bound.rewritten
     first = rewritten.before_statements or rewritten.before_fission or rewritten.before_fusion
-    return reduce(apply, statements, first or rewritten)
+    return reduce(apply, statements, first or rewritten.before_clones or rewritten)
 
 
 def statement_error(bound: BoundPipeline, statement: StatementRewrite) -> str:

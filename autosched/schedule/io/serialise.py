@@ -16,6 +16,7 @@ from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
 from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     Deinterleaving,
+    FuncClone,
     HorizontalFusion,
     IntegerNarrowing,
     InvariantHoisting,
@@ -28,6 +29,7 @@ from autosched.analysis.pipeline_rewrites import (
 from autosched.analysis.rewrites.cache_read import cached_source, insert_cache_reads
 from autosched.analysis.rewrites.component_fission import component_fission_error, split_components
 from autosched.analysis.rewrites.deinterleaving import LARGEST_STRIDE, deinterleave_reads, deinterleaving_error
+from autosched.analysis.rewrites.func_cloning import clone_error, clone_funcs
 from autosched.analysis.rewrites.horizontal_fusion import fuse_outputs, fusion_error
 from autosched.analysis.rewrites.integer_narrowing import narrow_integers, narrowing_error
 from autosched.analysis.rewrites.invariant_hoisting import hoist_invariants, hoisting_error
@@ -38,7 +40,14 @@ from autosched.analysis.rewrites.statement import rewrite_statements, statement_
 from autosched.analysis.rewrites.window_doubling import double_windows, window_error
 from autosched.atomic_files import replacement_of
 from autosched.errors import InputError, ScheduleError
-from autosched.schedule.io.statement_json import read_fission, read_statement, write_fission, write_statement
+from autosched.schedule.io.statement_json import (
+    read_clone,
+    read_fission,
+    read_statement,
+    write_clone,
+    write_fission,
+    write_statement,
+)
 from autosched.schedule.io.strict_json import Node, indented, parse
 from autosched.schedule.types import (
     ComputeAt,
@@ -73,7 +82,7 @@ _LEVELS = {level.key: level for level in (Level.BLOCK, Level.MAINLOOP, Level.WAR
 _KINDS = {kind.value: kind for kind in LoopKind}
 _REWRITES = (
     "windows", "scans", "deinterleavings", "hoistings", "unrollings", "narrowings", "splits", "statements", "fissions",
-    "joins",
+    "joins", "clones",
 )  # fmt: skip
 """Keys of the rewrites, in the order of their application."""
 _REMAKE = "make a new one with autosched.schedule() or `autosched schedule`"
@@ -116,6 +125,7 @@ def to_document(bound: BoundPipeline, schedule: Schedule) -> dict[str, object]:
         **({"statements": [write_statement(s) for s in schedule.statements]} if schedule.statements else {}),
         **({"fissions": [write_fission(f) for f in schedule.fissions]} if schedule.fissions else {}),
         **({"joins": [list(j.funcs) for j in schedule.fusions]} if schedule.fusions else {}),
+        **({"clones": [write_clone(c) for c in schedule.clones]} if schedule.clones else {}),
         "kernels": [_write_kernel(k) for k in schedule.kernels],
     }
 
@@ -294,10 +304,11 @@ class _Reader:
         statements = tuple(self._statement(s) for s in nodes["statements"].items()) if "statements" in nodes else ()
         fissions = tuple(self._fission(f) for f in nodes["fissions"].items()) if "fissions" in nodes else ()
         fusions = tuple(self._fusion(j) for j in nodes["joins"].items()) if "joins" in nodes else ()
+        clones = tuple(self._clone(c) for c in nodes["clones"].items()) if "clones" in nodes else ()
         found = tuple(self._kernel(k) for k in kernels.items())
         return Schedule(
             pipeline_hash, found, rfactors, fusions, windows, scans, deinterleavings, hoistings, unrollings, narrowings,
-            statements, fissions,
+            statements, fissions, clones,
         )  # fmt: skip
 
     def _window(self, node: Node) -> WindowDoubling:
@@ -413,6 +424,15 @@ class _Reader:
             raise node.error(f"cannot be made: {problem}")
         self._continue_with(fuse_outputs(self.bound, (*self.bound.fusions, fusion)))
         return fusion
+
+    def _clone(self, node: Node) -> FuncClone:
+        """Read one clone and apply it, which adds a name."""
+        clone = read_clone(node, self.funcs)
+        problem = clone_error(self.bound, clone)
+        if problem:
+            raise node.error(f"cannot be made: {problem}")
+        self._continue_with(clone_funcs(self.bound, (*self.bound.clones, clone)))
+        return clone
 
     def _continue_with(self, bound: BoundPipeline) -> None:
         self.bound = bound

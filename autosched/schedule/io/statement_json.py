@@ -1,4 +1,4 @@
-"""Rewritten statements and fissions of components as JSON."""
+"""Rewritten statements, fissions of components and clones as JSON."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from autosched.analysis.pipeline_rewrites import (
     ComponentFission,
     ComputationFolding,
     ExpressionFission,
+    FuncClone,
     Retiming,
     StatementRewrite,
 )
@@ -71,3 +72,15 @@ def read_fission(node: Node, funcs: Mapping[str, str]) -> ComponentFission:
     func, groups = node.fields("func", "groups")
     parts = tuple(tuple(k.integer(0, LARGEST_PARTS) for k in group.items()) for group in groups.items())
     return ComponentFission(func.choice(funcs, "Func of the pipeline"), parts)
+
+
+def write_clone(c: FuncClone) -> dict[str, Any]:
+    """Return the JSON form of a clone."""
+    return {"func": c.func, "consumers": list(c.consumers)}
+
+
+def read_clone(node: Node, funcs: Mapping[str, str]) -> FuncClone:
+    """Return a clone, without a check of its legality; see `read_statement`."""
+    func, consumers = node.fields("func", "consumers")
+    names = tuple(name.choice(funcs, "Func of the pipeline") for name in consumers.items())
+    return FuncClone(func.choice(funcs, "Func of the pipeline"), names)

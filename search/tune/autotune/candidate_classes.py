@@ -19,7 +19,7 @@ PLAIN = "plain"
 CANDIDATE_CLASSES = (
     PLAIN, "horizontal fusion", "mainloop", "sliding window", "cache read", "packing", "materialised producer",
     "warp reduction", "rfactor", "window doubling", "scan by blocks", "deinterleaving", "invariant hoisting",
-    "computation folding", "fission", "retiming",
+    "computation folding", "fission", "retiming", "clone",
 )  # fmt: skip
 """All classes, in the order of reports."""
 
@@ -33,6 +33,7 @@ def candidate_classes(bound: BoundPipeline, schedule: Schedule) -> tuple[str, ..
     """
     chosen = {
         "horizontal fusion": bool(schedule.fusions),
+        "clone": bool(schedule.clones),
         "rfactor": bool(schedule.rfactors),
         "window doubling": bool(schedule.windows),
         "scan by blocks": bool(schedule.scans),
