@@ -8,15 +8,18 @@ consumers of all others are those behind them:
 
 A group is then a connected part of the post-dominator tree, and each Func just below it is the root of another group.
 So the cheapest partition below a root depends on no decision above it.
+
+A group has one copy of a Func at most, so that no kernel computes a Func twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autosched.analysis.bound_pipeline import BoundPipeline
+from autosched.analysis.rewrites.func_cloning import originals
 
 
 class FusedGroup(NamedTuple):
@@ -43,6 +46,8 @@ class GroupGraph:
     Args:
         bound: The pipeline.
         inlined: Funcs that are inlined into every Func that reads them.
+        owners: The owner of each other Func, where the members of a group must have the owner of its root; None if they
+            need not.
 
     Attributes:
         consumers: Consumers of each Func that is not inlined everywhere, consumers first; none of an output.
@@ -51,10 +56,12 @@ class GroupGraph:
 
     bound: BoundPipeline
     inlined: frozenset[str]
+    owners: Mapping[str, str] | None = None
     consumers: Mapping[str, frozenset[str]] = field(init=False)
     postdominators: Mapping[str, str | None] = field(init=False)
     _position: Mapping[str, int] = field(init=False)
     _inlined_by_reader: Mapping[str, frozenset[str]] = field(init=False)
+    _originals: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         consumers: dict[str, frozenset[str]] = {}
@@ -72,6 +79,7 @@ class GroupGraph:
         object.__setattr__(self, "consumers", consumers)
         object.__setattr__(self, "postdominators", postdominators)
         object.__setattr__(self, "_inlined_by_reader", self._inlined_readings())
+        object.__setattr__(self, "_originals", originals(self.bound))
         object.__setattr__(self, "_position", {name: k for k, name in enumerate(consumers)})
 
     def _inlined_readings(self) -> dict[str, frozenset[str]]:
@@ -83,6 +91,12 @@ class GroupGraph:
             through[name] = frozenset(inlined).union(*(through[s] for s in inlined))
         return through
 
+    def readers_of_inlined(self, names: Iterable[str]) -> Iterator[frozenset[str]]:
+        """Yield the Funcs that read each of some Funcs that are inlined everywhere, directly or through others."""
+        for name in names:
+            yield frozenset(reader for reader, inlined in self._inlined_by_reader.items()
+                            if name in inlined and reader not in self.inlined)  # fmt: skip
+
     def extensions(self, group: FusedGroup) -> Iterator[str]:
         """Yield the Funcs that can follow the last member of a group: all of their consumers are in the group.
 
@@ -90,9 +104,19 @@ class GroupGraph:
         """
         inside = group.funcs
         last = self._position[group.members[-1] if group.members else group.root]
+        owners = self.owners
         for name, above in self.postdominators.items():
+            if owners is not None and owners[name] != owners[group.root]:
+                continue
             if self._position[name] > last and above in inside and self.consumers[name] <= inside:
+                if self._originals and self._has_copies(FusedGroup(group.root, (*group.members, name))):
+                    continue
                 yield name
+
+    def _has_copies(self, group: FusedGroup) -> bool:
+        """Whether a group computes or inlines two copies of one Func."""
+        names = group.funcs | self.inlined_into(group)
+        return len({self._originals.get(name, name) for name in names}) < len(names)
 
     def affordable_funcs(self, most_funcs: int, most_groups: int) -> int:
         """Return the most Funcs of a group, up to ``most_funcs``, with at most ``most_groups`` groups in all."""

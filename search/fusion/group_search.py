@@ -7,7 +7,7 @@ have the options of `OptionEnumerator` within the kernel: inlined, at BLOCK with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -98,6 +98,18 @@ class GroupSearch:
             self._kernels |= zip(
                 some, self._cheapest(self._with_last_members(graph, some), len(some[0].group.members)), strict=True
             )
+
+    def adopt(self, other: GroupSearch, funcs: Set[str]) -> None:
+        """Take over the kernels of the groups of some Funcs, which compute the same in the pipeline of another search.
+
+        Both evaluators have a shared cache.
+        """
+        self.evaluator.dynamic_reads |= other.evaluator.dynamic_reads
+        for key, kernels in other._kernels.items():
+            if key.group.funcs <= funcs and key.inlined <= funcs:
+                self._kernels[key] = kernels
+                if key in other._illegal:
+                    self._illegal[key] = set(other._illegal[key])
 
     def best(self, graph: GroupGraph, group: FusedGroup) -> tuple[float, Kernels] | None:
         """Return the predicted seconds of the cheapest kernels of a group, and the kernels; None if there are none."""

@@ -79,7 +79,10 @@ class RecomputationSearch:
         names = [name for name in self._inlinable() if name not in before]
         for count in range(len(names) + 1):
             for chosen in itertools.combinations(names, count):
-                yield before.union(chosen)
+                inlined = before.union(chosen)
+                # A Func with one reader is inlined as a member of its reader's group.
+                if all(len(readers) > 1 for readers in GroupGraph(self._bound, inlined).readers_of_inlined(chosen)):
+                    yield inlined
 
     def _with_more(
         self, ranked: list[tuple[GroupGraph, GroupPartition]]

@@ -21,6 +21,9 @@ class FusionSettings:
         partitions: Partitions to refine, the cheapest ones.
         every_recomputation: Whether all sets of Funcs that are inlined into all of their readers are tried, two to the
             number of Funcs. Otherwise the baseline's set grows as long as the partition gets cheaper.
+        clones: Whether groups may recompute Funcs that other groups store or compute as well.
+        every_clone: Whether all sets of clones are tried, whose number explodes with the consumers of Funcs. Otherwise
+            clones are added one by one, as long as the partition gets cheaper.
     """
 
     most_funcs: int = 10
@@ -28,6 +31,8 @@ class FusionSettings:
     slack: float = 1.2
     partitions: int = 8
     every_recomputation: bool = False
+    clones: bool = True
+    every_clone: bool = False
 
     def __post_init__(self) -> None:
         if self.most_funcs < 1 or self.width < 0 or self.partitions < 1:
@@ -39,5 +44,5 @@ class FusionSettings:
             raise InputError(f"slack is {self.slack}: give a ratio of at least 1, such as 1.2, or infinity")
 
 
-EXACT = FusionSettings(most_funcs=1 << 30, width=0, slack=float("inf"), every_recomputation=True)
+EXACT = FusionSettings(most_funcs=1 << 30, width=0, slack=float("inf"), every_recomputation=True, every_clone=True)
 """The cheapest schedule of the space, for pipelines of a few Funcs and few tile sizes."""

@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from autosched.search.beam.to_schedule import legal_schedules
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.evaluator import KernelEvaluator, Verdicts
-from autosched.search.fusion.fused_states import fused_states
+from autosched.search.fusion.clone_search import CloneSearch
+from autosched.search.fusion.fused_pipeline import FusedPipeline, fuse_pipeline
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.refine.mainloops import MainloopImprover
 from autosched.search.results import RankedSchedule, SearchResult, no_state_note
@@ -58,6 +59,7 @@ class RewriteSearch:
         seed: Seed of random choices.
         shared_cache: Verdicts shared with the searches of the other rewrites, if there are any.
         fusion: Settings of fusion by dynamic programming in place of the passes of beam search; None for the passes.
+        evaluator: Costs kernels; a new one if left out.
 
     Attributes:
         greedy: Beam search with one state and one pass.
@@ -72,12 +74,19 @@ class RewriteSearch:
     seed: int
     shared_cache: CrossRewriteCache[Verdicts] | None = None
     fusion: FusionSettings | None = None
+    evaluator: InitVar[KernelEvaluator | None] = None
     greedy: BeamSearch = field(init=False)
     search: BeamSearch = field(init=False)
     states: list[State] = field(init=False, default_factory=list)
+    _fused: FusedPipeline | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        evaluator = KernelEvaluator(self.bound, self.target, self.cost, self.settings, shared_cache=self.shared_cache)
+    def __post_init__(self, evaluator: KernelEvaluator | None) -> None:
+        if self.fusion is not None and self.shared_cache is None:
+            self.shared_cache = CrossRewriteCache()
+        if evaluator is None:
+            evaluator = KernelEvaluator(
+                self.bound, self.target, self.cost, self.settings, shared_cache=self.shared_cache
+            )
         self.search = BeamSearch(evaluator, np.random.default_rng(self.seed))
         least = replace(self.settings, beam_size=1, passes=1, freeze=False, refine=0, dropout=1.0)
         enumerator = self.search.expander.enumerator
@@ -104,7 +113,31 @@ class RewriteSearch:
         if self.fusion is None:
             return self._cost_with(self.search.run_passes())
         evaluator, enumerator = self.search.evaluator, self.search.expander.enumerator
-        return self._cost_with(fused_states(evaluator, enumerator, self.fusion, self.search.late))
+        self._fused = fuse_pipeline(evaluator, enumerator, self.fusion, self.search.late)
+        return self._cost_with([] if self._fused is None else self._fused.states())
+
+    def with_clones(self, deadline: float | None) -> RewriteSearch | None:
+        """Return the search of the pipeline with clones that fusion has found; None if none save time.
+
+        A guide names Funcs, not their copies, so there are no clones under one.
+
+        Args:
+            deadline: Time by `time.perf_counter` at which the choice of clones must end, or None.
+        """
+        if self._fused is None or self.fusion is None or self.shared_cache is None or not self.fusion.clones:
+            return None
+        if self.settings.guide or self.settings.kernel_roots is not None:
+            return None
+        self.search.deadline = deadline
+        fused = CloneSearch(self._fused, self.fusion, self.shared_cache).run()
+        if fused is None:
+            return None
+        search = RewriteSearch(
+            fused.bound, self.target, self.cost, self.settings, self.seed, self.shared_cache, self.fusion,
+            fused.groups.evaluator,
+        )  # fmt: skip
+        search._cost_with(fused.states())
+        return search
 
     def _cost_with(self, states: list[State]) -> float:
         """Add states and return the cost of the cheapest one so far, infinite if there is none.
@@ -152,13 +185,17 @@ def search_portfolio(searches: Sequence[RewriteSearch], seconds: float | None, c
         costs: list[tuple[RewriteSearch, float]] = []
         for search, t in _in_time(chosen, end, PASSES_SHARE):
             costs.append((search, search.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
+            cloned = search.with_clones(t)
+            costs += [] if cloned is None else [(cloned, cloned.states[0].cost)]
         chosen = _promising(costs, PASSES_WITHIN)
     else:
         share = 1.0 if searches[0].fusion is None else FUSION_SHARE
         for search, t in _in_time(chosen, end, min(share, ALONE_SHARE.get(searches[0].target.kind, 1.0))):
             search.cost_of_passes(t)
-        if greedy and searches[0].settings.refine and not chosen[0].search.late():
-            chosen[0].greedy_cost(end)  # adds its result to the states to refine
+            cloned = search.with_clones(t)
+            chosen = chosen if cloned is None else [cloned, *chosen]
+        if greedy and searches[0].settings.refine and not chosen[-1].search.late():
+            chosen[-1].greedy_cost(end)  # adds its result to the states to refine
     for search, deadline in _in_time(chosen, end):
         result = search.finish(deadline, count)
         yield result

@@ -9,7 +9,7 @@ is an output. Results do not change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -28,8 +28,7 @@ from autosched.errors import ScheduleError
 from autosched.lang.func import Func, Input
 from autosched.lang.pipeline import producers_of
 
-SUFFIX = "_clone"
-"""Suffix of the name of a copy, before its number."""
+_SUFFIX = "_clone"
 
 
 def clone_funcs(bound: BoundPipeline, clones: Sequence[FuncClone]) -> BoundPipeline:
@@ -67,13 +66,27 @@ def consumers_of(bound: BoundPipeline, func: str) -> tuple[str, ...]:
     return tuple(name for name in bound.funcs[func].consumers if name != func and is_defined(bound, name))
 
 
+def clone_name(func: str, taken: Collection[str]) -> str:
+    """Return the name of the next copy of a Func, given the names of the pipeline's Funcs and inputs."""
+    return fresh_name(func + _SUFFIX, taken)
+
+
+def originals(bound: BoundPipeline) -> dict[str, str]:
+    """Return the Func that each copy is a copy of, directly or through other copies."""
+    result: dict[str, str] = {}
+    for k, clone in enumerate(bound.clones):
+        before = clone_funcs(bound, bound.clones[:k])
+        result[clone_name(clone.func, {*before.funcs, *before.inputs})] = result.get(clone.func, clone.func)
+    return result
+
+
 @build.register
 def _build(clone: FuncClone, bound: BoundPipeline) -> BoundPipeline:
     problem = clone_error(bound, clone)
     if problem:
         raise ScheduleError(f"{problem}: remove this clone, or make a new schedule")
     old = bound.pipeline.func(clone.func)
-    copy = rebuild_consumer(old, {}, fresh_name(clone.func + SUFFIX, {*bound.funcs, *bound.inputs}))
+    copy = rebuild_consumer(old, {}, clone_name(clone.func, {*bound.funcs, *bound.inputs}))
     replaced: dict[Func | Input, Replacement] = {}
     for f in bound.pipeline.funcs:  # producers first
         name = bound.pipeline.name_of(f)

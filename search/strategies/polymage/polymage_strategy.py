@@ -15,7 +15,7 @@ from autosched.search.beam.to_schedule import ordered
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.cost.protocol import CostModel
 from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.fusion.fused_states import state_of_kernels
+from autosched.search.fusion.fused_pipeline import state_of_kernels
 from autosched.search.fusion.group_graph import GroupGraph
 from autosched.search.fusion.partition_search import PartitionSearch
 from autosched.search.refine.mainloop.step_cost import evaluated

@@ -25,6 +25,8 @@ FEW_TILES = replace(
 MOST_HALVINGS = 2
 EXPENSIVE, OPERATIONS = 0.4, 12
 """Share of Funcs that are expensive to recompute, and their divisions."""
+FEW_OPERATIONS = 8
+"""Divisions of a Func that several outputs read, exclusively."""
 
 y, x = Var("y"), Var("x")
 
@@ -60,6 +62,38 @@ def random_graph(seed: int) -> BoundPipeline:
         sources.append(func)
     out = unread[-1].over(y=(0, HEIGHT), x=(0, WIDTH))
     return bind(Pipeline([out]), {"image": (2**MOST_HALVINGS * (HEIGHT + 256), WIDTH + 256)})
+
+
+def random_outputs(seed: int) -> BoundPipeline:
+    """Return a random pipeline of one or two Funcs, of some operations, that two or three outputs read."""
+    rng = np.random.default_rng(seed)
+    image = Input("image", float32, 2)
+    shared: list[Input | Func] = []
+    for k in range(int(rng.integers(1, 3))):
+        func, source = Func(f"s{k}"), shared[-1] if shared and rng.random() < 0.7 else image
+        value = read(source, int(rng.integers(4)))
+        for _ in range(int(rng.integers(FEW_OPERATIONS))):
+            value = value / (1.5 + value)
+        func[y, x] = value
+        shared.append(func)
+    outputs = []
+    for k in range(int(rng.integers(2, 4))):
+        func = Func(f"out{k}")
+        chosen = [shared[-1], *(s for s in (*shared[:-1], image) if rng.random() < 0.3)]
+        value = box_sum(chosen[0]) if rng.random() < 0.5 else read(chosen[0], int(rng.integers(5)))
+        for source in chosen[1:]:
+            value = value / (1.5 + read(source, int(rng.integers(4))))
+        func[y, x] = value
+        outputs.append(func.over(y=(0, HEIGHT), x=(0, WIDTH)))
+    return bind(Pipeline(outputs), {"image": (2 * (HEIGHT + 256), WIDTH + 256)})
+
+
+def box_sum(source: Input | Func) -> Expr:
+    """Return the sum of nine neighbours."""
+    value = source[y, x] + source[y, x + 1]
+    for dy, dx in ((0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)):
+        value = value + source[y + dy, x + dx]
+    return value
 
 
 def read(source: Input | Func, kind: int) -> Expr:
