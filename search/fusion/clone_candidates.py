@@ -102,7 +102,7 @@ class CloneCandidates:
                 yield CloneCandidate(funcs, (reader,), "", savings[reader])
 
     def _of_inlined(self, name: str) -> Iterator[CloneCandidate]:
-        """Yield the candidate of a Func that is inlined everywhere: a copy in each group, which may have a tile of it."""
+        """Yield the candidate of a Func that is inlined everywhere: a copy in each group, which may be a tile."""
         func = self._bound.funcs[name]
         reads = [stage.load_counts.get(name, 0) for c in func.consumers for stage in self._bound.funcs[c].stages]
         if func.boundary is not None or max(reads, default=0) < MANY_POINTS or not self._may_copy({name}):
@@ -131,10 +131,9 @@ class CloneCandidates:
 
     def _bytes(self, name: str) -> float:
         if name in self._bound.inputs:
-            points, dtypes = _product(self._bound.inputs[name].shape), (self._bound.inputs[name].dtype,)
-        else:
-            points, dtypes = _product(self._bound.funcs[name].extents), self._bound.funcs[name].dtypes
-        return points * sum(dtype.bytes_ for dtype in dtypes)
+            return _product(self._bound.inputs[name].shape) * self._bound.inputs[name].dtype.bytes_
+        func = self._bound.funcs[name]
+        return _product(func.extents) * sum(dtype.bytes_ for dtype in func.dtypes)
 
     def copies(self, candidate: CloneCandidate) -> Copies:
         """Return the copies of a candidate."""

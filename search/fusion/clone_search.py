@@ -145,7 +145,7 @@ def all_clones(bound: BoundPipeline, kept: Set[str] = frozenset()) -> Iterator[t
         bound: The pipeline, without clones.
         kept: Funcs without copies.
     """
-    names = [name for name in reversed(bound.funcs) if is_defined(bound, name) and name not in kept]
+    names = [name for name in reversed(list(bound.funcs)) if is_defined(bound, name) and name not in kept]
     yield from (clones for clones in _with_clones(bound, names, ()) if clones)
 
 
