@@ -1,19 +1,20 @@
 """Funcs to recompute in some of the groups that read them, and the copies that this takes.
 
 A candidate is a stored group that several groups read, or a Func that is inlined into all of them and that some read at
-several points. In a group that recomputes it, the copies are those of its
-Funcs, and of the Funcs between that are inlined everywhere and that other groups read too:
+several points. A group that recomputes it gets copies of its Funcs, and of the Funcs between that are inlined
+everywhere and that other groups read too:
 
     f stored, i inlined; g reads f, h reads i, which reads f; k reads i   ->   clones of i for h, and of f for i_clone
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from autosched.analysis.bound_pipeline import BoundFunc, BoundPipeline
+from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.expressions.operation_count import operations
 from autosched.analysis.pipeline_rewrites import FuncClone
 from autosched.analysis.rewrites.func_cloning import clone_name, consumers_of
@@ -89,10 +90,10 @@ class CloneCandidates:
     def _of_group(self, group: FusedGroup) -> Iterator[CloneCandidate]:
         """Yield the candidates of a group: copies in all groups that read it, and in each of them alone."""
         owners = self.owners
-        readers = sorted({owners[c] for c in self.graph.consumers[group.root]})
+        readers = [r for r in sorted({owners[c] for c in self.graph.consumers[group.root]}) if self._may_copy({r})]
         if not readers or not self._may_copy(group.funcs | self.graph.inlined_into(group)):
             return
-        funcs, kept = (group.root, *group.members), self._bound.funcs[group.root].is_output
+        funcs, kept = (group.root, *group.members), group.root in self._bound.outputs
         savings = {reader: self._saving(reader, group.funcs) for reader in readers}
         if len(readers) > 1 and not kept:
             saving = sum(savings.values()) + self.seconds[group.root]
@@ -118,22 +119,38 @@ class CloneCandidates:
         return lanes.isdisjoint(funcs) and all(is_defined(self._bound.rewritten, name) for name in funcs)
 
     def _saving(self, reader: str, funcs: Collection[str]) -> float:
-        """Return the seconds of a group less the least seconds of it with some Funcs, by the device's rates."""
+        """Return the seconds of a group less the least seconds of it with some Funcs, by the device's rates.
+
+        A group with a coarse root needs few points of what it reads, but no fewer than the root has.
+        """
         group = next(g for g in self.groups if g.root == reader)
-        inside = {*group.funcs, *self.graph.inlined_into(group), *funcs}
-        inside |= {name for name in self.graph.inlined if not inside.isdisjoint(self._bound.funcs[name].consumers)}
+        copied = {*self.graph.inlined_into(group), *funcs}
+        copied |= {name for name in self.graph.inlined if not copied.isdisjoint(self._bound.funcs[name].consumers)}
+        inside = copied | group.funcs
         sources = {s for name in inside for stage in self._bound.funcs[name].stages for s in stage.sources} - inside
-        transferred = sum(map(self._bytes, sources)) + self._bytes(reader)
-        computed = sum(_operations(self._bound.funcs[name]) for name in inside)
+        most = self._points(reader)
+        transferred = self._bytes(reader) + sum(
+            self._bytes(s) * min(1.0, most / max(self._points(s), 1)) for s in sources
+        )
+        computed = sum(
+            self._operations(n) * (1.0 if n in group.funcs else min(1.0, most / max(self._points(n), 1)))
+            for n in inside
+        )
         return self.seconds[reader] - max(
             transferred / self.target.dram_bytes_per_s, computed / self.target.peak_fp32_flops
         )
 
-    def _bytes(self, name: str) -> float:
-        if name in self._bound.inputs:
-            return _product(self._bound.inputs[name].shape) * self._bound.inputs[name].dtype.bytes_
-        func = self._bound.funcs[name]
-        return _product(func.extents) * sum(dtype.bytes_ for dtype in func.dtypes)
+    def _points(self, name: str) -> int:
+        inputs = self._bound.inputs
+        return math.prod(inputs[name].shape if name in inputs else self._bound.funcs[name].extents)
+
+    def _operations(self, name: str) -> float:
+        return sum(operations(s) * math.prod(d.extent for d in s.loops) for s in self._bound.funcs[name].stages)
+
+    def _bytes(self, name: str) -> int:
+        inputs = self._bound.inputs
+        dtypes = (inputs[name].dtype,) if name in inputs else self._bound.funcs[name].dtypes
+        return self._points(name) * sum(dtype.bytes_ for dtype in dtypes)
 
     def copies(self, candidate: CloneCandidate) -> Copies:
         """Return the copies of a candidate."""
@@ -164,7 +181,6 @@ class CloneCandidates:
         between = self._between(funcs)
         inside = {name for name, owner in owners.items() if owner == reader}
         taken = {*consumers, *self._bound.funcs, *self._bound.inputs}
-        copies: dict[str, str] = {}
         for name in reversed(self._names):  # consumers first
             if name in inside or not (name in funcs or name in between):
                 continue
@@ -174,7 +190,7 @@ class CloneCandidates:
             if name not in funcs and len(reading) == len(consumers[name]):
                 inside.add(name)  # no other group reads it
                 continue
-            copy = copies[name] = clone_name(name, taken)
+            copy = clone_name(name, taken)
             taken.add(copy)
             inside.add(copy)
             yield FuncClone(name, tuple(reading))
@@ -196,14 +212,3 @@ class CloneCandidates:
             if name in self.graph.inlined and (sources & between or not sources.isdisjoint(funcs)):
                 between.add(name)
         return between
-
-
-def _operations(func: BoundFunc) -> float:
-    return sum(operations(stage) * _product(d.extent for d in stage.loops) for stage in func.stages)
-
-
-def _product(extents: Collection[int] | Iterator[int]) -> float:
-    result = 1.0
-    for n in extents:
-        result *= max(n, 0)
-    return result

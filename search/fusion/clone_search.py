@@ -82,7 +82,9 @@ class CloneSearch:
         return CloneCandidates(graph, partition.groups, seconds, current.groups.evaluator.target)
 
     def _trial(self, current: FusedPipeline, copies: Copies) -> FusedPipeline | None:
-        """Return the cheapest partition in which copies, and no other Funcs, may join a group."""
+        """Return the cheapest partition in which copies, and no other Funcs, may join a group; None without any."""
+        if not copies.clones:
+            return None
         groups = self._groups_of(current, (*current.bound.clones, *copies.clones))
         graph = GroupGraph(groups.evaluator.bound, copies.inlined, copies.owners)
         partitions = self._search(groups, count=1).partitions(graph)
