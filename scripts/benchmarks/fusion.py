@@ -2,6 +2,7 @@
 
     python scripts/bench_fusion.py [--apps harris,unsharp] [--target h200] [--columns beam,dp] [--json FILE]
     python scripts/bench_fusion.py --most-funcs 1,4,10 --columns dp --apps pyramid_blend
+    python scripts/bench_fusion.py --columns dp-without-clones,dp --apps iir_blur
 
 Both have the settings of the default effort. Times of schedules are the analytical model's, in microseconds; those of
 searches are processor seconds. With ``--most-funcs`` there is a column for each limit of a group. With ``--json`` all
@@ -66,6 +67,8 @@ def chosen(names: Sequence[str], most_funcs: str | None, target: Target) -> dict
         elif name == "dp" and most_funcs:
             for most in map(int, most_funcs.split(",")):
                 found[f"dp {most}"] = DynamicProgramming(FusionSettings(most_funcs=most), settings)
+        elif name == "dp-without-clones":
+            found[name] = DynamicProgramming(FusionSettings(clones=False), settings)
         elif name == "dp":
             found[name] = DynamicProgramming(settings=settings)
         else:
