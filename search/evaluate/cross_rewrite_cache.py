@@ -24,10 +24,15 @@ class CrossRewriteCache(Generic[Value]):
         self._func_ids: dict[Hashable, int] = {}
         self._values: dict[Hashable, Value] = {}
 
-    def func_ids(self, bound: BoundPipeline) -> dict[str, int]:
-        """Return the id of each Func of a pipeline; Funcs of two pipelines that compute the same have equal ids."""
+    def func_ids(self, bound: BoundPipeline, *, consumers: bool = True) -> dict[str, int]:
+        """Return the id of each Func of a pipeline; Funcs of two pipelines that compute the same have equal ids.
+
+        Args:
+            bound: The pipeline.
+            consumers: Whether Funcs with other consumers have other ids.
+        """
         return {
-            name: self._func_ids.setdefault(_func_key(bound, func), len(self._func_ids))
+            name: self._func_ids.setdefault((_func_key(bound, func), consumers and func.consumers), len(self._func_ids))
             for name, func in bound.funcs.items()
         }
 
@@ -47,9 +52,9 @@ class CrossRewriteCache(Generic[Value]):
 
 
 def _func_key(bound: BoundPipeline, func: BoundFunc) -> Hashable:
-    """Return everything about a Func that features and checks of its kernels depend on."""
+    """Return everything about a Func but its consumers that features and checks of its kernels depend on."""
     return (
-        func.name, func.dims, func.dtypes, func.region, func.fixed, func.is_output, func.undefined, func.consumers,
+        func.name, func.dims, func.dtypes, func.region, func.fixed, func.is_output, func.undefined,
         func.boundary, func.within, tuple(_stage_key(bound, s) for s in func.stages),
     )  # fmt: skip
 

@@ -31,8 +31,8 @@ from autosched.search.space.option_enumeration import OptionEnumerator
 
 LEAST_SHARE = 0.002
 """Share of the predicted time that a clone must save, by the estimate."""
-MOST_TRIALS = 24
-"""Most clones whose kernels are costed."""
+MOST_FRUITLESS = 4
+"""Candidates in a row that save nothing, after which the search ends."""
 
 
 @dataclass
@@ -57,19 +57,19 @@ class CloneSearch:
 
     def _one_by_one(self) -> FusedPipeline | None:
         """Return the partitions with the clones that make the cheapest partition cheaper, one by one."""
-        current, trials, tried = self.fused, 0, set[object]()
-        while trials < MOST_TRIALS and not self._late():
+        current, fruitless, tried = self.fused, 0, set[object]()
+        while fruitless < MOST_FRUITLESS and not self._late():
             candidates = self._candidates(current)
             ranked = candidates.ranked(LEAST_SHARE * current.cost)
             fresh = next((cs for cs in ranked if cs[0][:3] not in tried), None)
             if fresh is None:
                 break
             tried.update(c[:3] for c in fresh)
-            trials += len(fresh)
             found = [self._trial(current, candidates.copies(c)) for c in fresh]
             best = min((f for f in found if f is not None), key=lambda f: rounded_cost(f.cost), default=current)
+            fruitless += 1
             if rounded_cost(best.cost) < rounded_cost(current.cost):
-                current = best
+                current, fruitless = best, 0
         return None if current is self.fused else self._partitioned(current)
 
     def _candidates(self, current: FusedPipeline) -> CloneCandidates:
@@ -118,8 +118,9 @@ class CloneSearch:
         )
 
     def _ids_of(self, bound: BoundPipeline) -> dict[str, int]:
+        """Return the ids of Funcs; those of Funcs that compute the same in two pipelines are equal."""
         if id(bound) not in self._func_ids:
-            self._func_ids[id(bound)] = bound, self.shared_cache.func_ids(bound)
+            self._func_ids[id(bound)] = bound, self.shared_cache.func_ids(bound, consumers=False)
         return self._func_ids[id(bound)][1]
 
     def _late(self) -> bool:

@@ -18,7 +18,8 @@ from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level
 from autosched.search.beam.state import PartialKernel, State
-from autosched.search.cost.protocol import all_comparable
+from autosched.search.cost.protocol import all_comparable, rounded_cost
+from autosched.search.evaluate.counts import Counts
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
 from autosched.search.guidance.level_restrictions import EVERY_LEVEL
@@ -102,12 +103,15 @@ class GroupSearch:
     def adopt(self, other: GroupSearch, funcs: Set[str]) -> None:
         """Take over the kernels of the groups of some Funcs, which compute the same in the pipeline of another search.
 
-        Both evaluators have a shared cache.
+        Their consumers may differ: those of a root do not matter, and those of a member are in the group.
         """
         self.evaluator.dynamic_reads |= other.evaluator.dynamic_reads
         for key, kernels in other._kernels.items():
             if key.group.funcs <= funcs and key.inlined <= funcs:
                 self._kernels[key] = kernels
+                pieces = [p for of_group in kernels for p in of_group if p.tiled]
+                verdicts = [(p.sketch, p.params, other.evaluator.verdicts(p.sketch)[p.params]) for p in pieces]
+                self.evaluator.add(verdicts, Counts())
                 if key in other._illegal:
                     self._illegal[key] = set(other._illegal[key])
 
