@@ -29,8 +29,8 @@ from autosched.search.fusion.partition_search import PartitionSearch
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 
-LEAST_SHARE = 0.002
-"""Share of the predicted time that a clone must save, by the estimate."""
+LEAST_SHARE = 0.01
+"""Share of the predicted time that a candidate must be able to save, by the estimate."""
 MOST_FRUITLESS = 4
 """Candidates in a row that save nothing, after which the search ends."""
 
