@@ -65,11 +65,14 @@ class CloneSearch:
             if fresh is None:
                 break
             tried.update(c[:3] for c in fresh)
-            found = [self._trial(current, candidates.copies(c)) for c in fresh]
-            best = min((f for f in found if f is not None), key=lambda f: rounded_cost(f.cost), default=current)
-            fruitless += 1
-            if rounded_cost(best.cost) < rounded_cost(current.cost):
-                current, fruitless = best, 0
+            best = current
+            for candidate in fresh:
+                trial = self._trial(current, candidates.copies(candidate))
+                if trial is not None and rounded_cost(trial.cost) < rounded_cost(best.cost):
+                    best = trial
+                elif candidate.heir:
+                    break  # one reader alone is tried where copies for all of them save time
+            current, fruitless = best, 0 if best is not current else fruitless + 1
         return None if current is self.fused else self._partitioned(current)
 
     def _candidates(self, current: FusedPipeline) -> CloneCandidates:

@@ -149,8 +149,9 @@ def test_sets_of_clones() -> None:
     assert {c.func for clones in all_clones(bound, frozenset({"i"})) for c in clones} == {"f"}
 
 
-@pytest.mark.parametrize("seed", [12, 20, 33, 40, 41, 44])
+@pytest.mark.parametrize("seed", [12, 20, 22, 33, 36, 40, 41, 44])
 def test_one_by_one_finds_the_cheapest_clones(seed: int) -> None:
+    """These graphs are those of the first 60 with up to 40 sets of clones whose cheapest schedule has clones."""
     bound = random_outputs(seed)
     costs = [
         DynamicProgramming(settings, FEW_TILES).search(bound, H200).ranked[0].seconds
