@@ -18,7 +18,7 @@ from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.types import Level
 from autosched.search.beam.state import PartialKernel, State
-from autosched.search.cost.protocol import all_comparable, rounded_cost
+from autosched.search.cost.protocol import all_comparable
 from autosched.search.evaluate.counts import Counts
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
