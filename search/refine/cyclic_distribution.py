@@ -9,74 +9,47 @@ distribution is always better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
-from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import KernelSketch, NestOrder, innermost_dim
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
-from autosched.schedule.types import Kernel, Level, Schedule, StageId
-from autosched.search.cost.protocol import CostModel, rounded_cost
-from autosched.search.evaluate.batched import Kernel as SearchedKernel
+from autosched.schedule.types import Kernel, Level, StageId
+from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.batched import run_batched
-from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.refine.improver import KernelSite, RetiledKernel, improve_schedule
-from autosched.search.refine.retile import Retiler
-from autosched.search.settings import SearchSettings
-from autosched.search.space.option_enumeration import OptionEnumerator
-from autosched.target import Target
+from autosched.search.refine.improver import RetiledKernel
+from autosched.search.refine.kernel_search import KernelSearch
 
 LEAST_GAIN = 0.002
 """Least predicted gain of a kernel."""
 START_WITHIN = 1.05
 """Ratio of the predicted time of cyclic points with the present tile to that of blocked ones, up to which tiles near it
 are tried. Of 120 kernels, 12 gained; the nearest start of each was at most 1.03."""
-LEAST_SHARE = 0.05
-"""Share of a schedule's predicted time below which a kernel is skipped."""
 
 
-@dataclass
-class CyclicDistributionSearch:
+class CyclicDistributionSearch(KernelSearch):
     """Distributes points along the fastest dimension cyclically, where that is predicted to be faster.
 
     Tried are the root, the producers in shared memory, and both, each with tiles near the present ones.
-
-    Args:
-        bound: The pipeline.
-        target: A GPU.
-        model: Cost model.
-        settings: Search settings.
-        late: Returns whether the time budget has ended.
     """
 
-    bound: BoundPipeline
-    target: Target
-    model: CostModel
-    settings: SearchSettings
-    late: Callable[[], bool] = lambda: False
-    _retiler: Retiler = field(init=False)
-    _best: dict[Kernel, RetiledKernel | None] = field(init=False, default_factory=dict)
+    # Aligned tiles serve vectors of neighbouring points, which a thread then does not have.
+    aligns = False
 
-    def __post_init__(self) -> None:
-        evaluator = KernelEvaluator(self.bound, self.target, self.model, self.settings)
-        # Aligned tiles serve vectors of neighbouring points, which a thread then does not have.
-        self._retiler = Retiler(evaluator, OptionEnumerator(evaluator), self.late, aligns=False)
+    @property
+    def least_gain(self) -> float:
+        """Least predicted gain of a kernel."""
+        return LEAST_GAIN
 
-    def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
-        """Return a schedule that is predicted to be faster, and its time; see `ScheduleImprover.improved`."""
-        sites = [KernelSite((k,), kernel) for k, kernel in enumerate(schedule.kernels) if kernel.mainloop_at is None]
-        return improve_schedule(self.bound, self.target, schedule, costs, sites, self._fastest, LEAST_SHARE)
+    def applies_to(self, kernel: Kernel) -> bool:
+        """Return whether a kernel has no mainloop."""
+        return kernel.mainloop_at is None
 
-    def _fastest(self, site: KernelSite, seconds: float) -> RetiledKernel | None:
-        """Return the fastest kernel with cyclic points if its predicted gain suffices."""
-        if site.kernel not in self._best:
-            self._best[site.kernel] = None if self.late() else self._searched(site.kernel, seconds)
-        best = self._best[site.kernel]
-        return best if best is not None and best.seconds <= (1 - LEAST_GAIN) * seconds else None
+    def search(self, kernels: Mapping[Kernel, float]) -> dict[Kernel, RetiledKernel | None]:
+        """Return the fastest kernels with cyclic points; see `KernelSearch.search`."""
+        return {kernel: None if self.late() else self._searched(kernel, kernels[kernel]) for kernel in kernels}
 
     def _searched(self, kernel: Kernel, seconds: float) -> RetiledKernel | None:
         evaluator = self._retiler.evaluator
@@ -91,11 +64,6 @@ class CyclicDistributionSearch:
         # With one point of a thread, which refinement may return to, both distributions are the same.
         cyclic = (k for k in built if describe_kernel(self.bound, k.kernel)[0].orders)
         return min(cyclic, key=lambda k: rounded_cost(k.seconds), default=None)
-
-    def _built(self, found: SearchedKernel) -> RetiledKernel:
-        evaluator = self._retiler.evaluator
-        kernel = build_kernel(evaluator.kernel_model(found[0]), np.array(found[1], np.int64))
-        return RetiledKernel(kernel, evaluator.verdict(*found).cost)
 
 
 def cyclic_variants(bound: BoundPipeline, sketch: KernelSketch) -> Iterator[KernelSketch]:

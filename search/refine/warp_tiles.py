@@ -2,75 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.featurize.sketch.kernel_from_sketch import build_kernel
 from autosched.featurize.sketch.sketch import KernelSketch
 from autosched.featurize.sketch.sketch_from_kernel import describe_kernel
-from autosched.schedule.types import Kernel, Level, Schedule
+from autosched.schedule.types import Kernel, Level
 from autosched.search.beam.state import Params
-from autosched.search.cost.protocol import CostModel, rounded_cost
+from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.batched import Kernel as SearchedKernel
 from autosched.search.evaluate.batched import run_batched
-from autosched.search.evaluate.evaluator import KernelEvaluator
-from autosched.search.refine.improver import KernelSite, RetiledKernel, improve_schedule
-from autosched.search.refine.retile import Retiler
-from autosched.search.settings import SearchSettings
-from autosched.search.space.option_enumeration import OptionEnumerator
+from autosched.search.refine.improver import RetiledKernel
+from autosched.search.refine.kernel_search import KernelSearch
 from autosched.search.space.warp_tilings import HALOS, WARPS, lanes_of_region, warp_tilings
-from autosched.target import Target
 
 LEAST_GAIN = 0.015
 """Least predicted gain of a kernel."""
-LEAST_SHARE = 0.05
-"""Share of a schedule's predicted time below which a kernel is skipped."""
 REFINED = 4
 """Tiles whose producers' threads are refined."""
 
 
-@dataclass
-class WarpTileSearch:
-    """Gives each warp of a kernel's blocks a tile of its own, with the kernel's producers in its slice.
+class WarpTileSearch(KernelSearch):
+    """Gives each warp of a kernel's blocks a tile of its own, with the kernel's producers in its slice."""
 
-    Args:
-        bound: The pipeline.
-        target: Device limits.
-        model: Cost model.
-        settings: Search settings.
-        late: Returns whether the time budget has ended.
-    """
+    @property
+    def least_gain(self) -> float:
+        """Least predicted gain of a kernel."""
+        return LEAST_GAIN
 
-    bound: BoundPipeline
-    target: Target
-    model: CostModel
-    settings: SearchSettings
-    late: Callable[[], bool] = lambda: False
-    _retiler: Retiler = field(init=False)
-    _best: dict[Kernel, RetiledKernel | None] = field(init=False, default_factory=dict)
+    def applies_to(self, kernel: Kernel) -> bool:
+        """Return whether a kernel has tiles in shared memory, and none of the directives that need whole blocks."""
+        shared = any(m.at.level is Level.BLOCK for m in kernel.fused)
+        return shared and kernel.mainloop_at is None and not any(m.private or m.materialised for m in kernel.fused)
 
-    def __post_init__(self) -> None:
-        evaluator = KernelEvaluator(self.bound, self.target, self.model, self.settings)
-        self._retiler = Retiler(evaluator, OptionEnumerator(evaluator), self.late)
-
-    def improved(self, schedule: Schedule, costs: Mapping[Kernel, float]) -> tuple[Schedule, float] | None:
-        """Return a schedule that is predicted to be faster, and its time; see `ScheduleImprover.improved`."""
-        sites = [KernelSite((k,), kernel) for k, kernel in enumerate(schedule.kernels) if _may_have_warps(kernel)]
-        return improve_schedule(self.bound, self.target, schedule, costs, sites, self._gaining, LEAST_SHARE)
-
-    def _gaining(self, site: KernelSite, seconds: float) -> RetiledKernel | None:
-        """Return the fastest kernel with tiles of warps if its predicted gain suffices."""
-        best = self.fastest(site.kernel)
-        return best if best is not None and best.seconds <= (1 - LEAST_GAIN) * seconds else None
-
-    def fastest(self, kernel: Kernel) -> RetiledKernel | None:
-        """Return the fastest kernel with tiles of warps for the producers of a kernel; None if there is none."""
-        if kernel not in self._best:
-            self._best[kernel] = None if self.late() else self._searched(kernel)
-        return self._best[kernel]
+    def search(self, kernels: Mapping[Kernel, float]) -> dict[Kernel, RetiledKernel | None]:
+        """Return the fastest kernels with tiles of warps; see `KernelSearch.search`."""
+        return {kernel: None if self.late() else self._searched(kernel) for kernel in kernels}
 
     def _searched(self, kernel: Kernel) -> RetiledKernel | None:
         evaluator = self._retiler.evaluator
@@ -86,10 +55,7 @@ class WarpTileSearch:
         evaluator.evaluate(others)
         others.sort(key=lambda k: (rounded_cost(evaluator.verdict(*k).cost), k[1], k[0].warps))
         legal = next((k for k in others if self._retiler.is_legal(*k)), None)
-        if legal is None:
-            return None
-        built = build_kernel(evaluator.kernel_model(legal[0]), np.array(legal[1], np.int64))
-        return RetiledKernel(built, evaluator.verdict(*legal).cost)
+        return None if legal is None else self._built(legal)
 
     def _starts(self, sketch: KernelSketch, params: Params) -> Iterator[SearchedKernel]:
         """Yield tiles of a warp (`autosched.search.space.warp_tilings`), with lanes of their producers."""
@@ -106,12 +72,6 @@ class WarpTileSearch:
             for func, where in layout.members:
                 values[0, where] = lanes_of_region(model.bound, func, extents[func][0].tolist())
             yield variant, tuple(values[0].tolist())
-
-
-def _may_have_warps(kernel: Kernel) -> bool:
-    """Whether a kernel has tiles in shared memory, and none of the directives that need whole blocks."""
-    shared = any(m.at.level is Level.BLOCK for m in kernel.fused)
-    return shared and kernel.mainloop_at is None and not any(m.private or m.materialised for m in kernel.fused)
 
 
 def _with_count(warps: tuple[tuple[str, int], ...], count: int) -> tuple[tuple[str, int], ...]:
