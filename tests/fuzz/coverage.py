@@ -104,6 +104,8 @@ def _of_kernel(bound: BoundPipeline, kernel: Kernel) -> Iterator[str]:
             yield "aligned tile"
         if m.materialised:
             yield "member stored"
+        if m.registers is not None:
+            yield "hybrid tile"
     if kernel.cache_reads:
         yield "copy of a source"
     if kernel.is_sliding_window:

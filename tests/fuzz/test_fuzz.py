@@ -60,7 +60,7 @@ RARE = {
     "member stored in another order": 0.02, "shared memory reused": 0.003, "stages of a Func share a kernel": 0.1,
     "3 thread dimensions": 0.02, "neighbouring threads across rows": 0.1, "several Funcs inlined": 0.05,
     "member at MAINLOOP": 0.02, "window that slides": 0.02, "member at WARP": 0.01, "tiles of warps": 0.02,
-    "Funcs computed together": 0.005, "cloned Funcs": 0.1, "atomic updates": 0.005,
+    "hybrid tile": 0.01, "Funcs computed together": 0.005, "cloned Funcs": 0.1, "atomic updates": 0.005,
     "member stored": 0.02, "several lanes at a time in C": 0.005, "rows in strips in C": 0.005,
     "member in terms, outside points": 0.01, "member in terms, inside points": 0.01,
     "lanes share terms": 0.01, "lanes share terms in shared memory": 0.003, "whole warps share terms": 0.003,
