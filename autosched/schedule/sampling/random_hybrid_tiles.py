@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -11,10 +10,11 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.analysis.rewrites.cache_read import insert_cache_reads
 from autosched.errors import ScheduleError
+from autosched.schedule.kernel.lane_steps import required_points, root_lanes, step_count, with_lane_steps
 from autosched.schedule.kernel.warp_tiles import WARP_THREADS
 from autosched.schedule.legality.validate import kernel_violations
 from autosched.schedule.planner import plan_kernel
-from autosched.schedule.types import FusedProducer, HybridTile, Kernel, Level, Loop, LoopKind, StageTiling
+from autosched.schedule.types import FusedProducer, HybridTile, Kernel, Level
 from autosched.target import Target
 
 _LEVELS = (Level.BLOCK, Level.WARP)
@@ -34,7 +34,7 @@ def random_hybrid_tiles(
         rng: Source of randomness.
     """
     producers = [m for m in kernel.fused if m.at.level in _LEVELS and m.tilings and not m.materialised]
-    lanes = [p for p in kernel.roots[0].tiling.of_kind(LoopKind.THREAD) if p.extent > 1]
+    lanes = root_lanes(kernel)
     if not producers or kernel.mainloop_at is not None or prod(p.extent for p in lanes) > WARP_THREADS:
         return None
     bound = insert_cache_reads(bound, kernel.cache_reads)
@@ -42,12 +42,11 @@ def random_hybrid_tiles(
         plan = plan_kernel(bound, kernel)
     except ScheduleError:
         return None
-    nests = {n.id: n for group in plan.steps for n in group}
     tiled = {}
     for m in producers:
-        extents = [nests[t.stage].extents for t in m.tilings if t.stage in nests]
-        if extents and all(set(m.storage_order) <= set(e) for e in extents):
-            tiled[m.func] = _with_lanes(m, lanes, extents, rng)
+        extents = required_points(plan, m)
+        if extents is not None:
+            tiled[m.func] = with_lane_steps(m, lanes, extents, {d: int(rng.choice((1, 1, 2))) for d in extents})
     plain = replace(kernel, fused=tuple(tiled.get(p.func, p) for p in kernel.fused))
     if kernel_violations(bound, plain, target):
         return None
@@ -60,27 +59,7 @@ def random_hybrid_tiles(
     return result if any(p.registers is not None for p in result.fused) else None
 
 
-def _with_lanes(
-    m: FusedProducer, lanes: Sequence[Loop], extents: Sequence[Mapping[str, int]], rng: np.random.Generator
-) -> FusedProducer:
-    """Return a producer whose stages have given thread loops, with the steps that its tile needs."""
-    dims = list(m.storage_order)
-    points = {d: int(rng.choice((1, 1, 2))) for d in dims}
-    threads = [p for p in lanes if p.dim in dims]
-    of_dim = {p.dim: p.extent for p in threads}
-    steps = {d: -(-max(e[d] for e in extents) // (of_dim[d] * points[d])) for d in of_dim}
-    rest = {d: max(e[d] for e in extents) for d in dims if d not in of_dim}
-    outer = [Loop(d, LoopKind.SERIAL, n) for d, n in {**rest, **steps}.items() if n > 1 or d in rest]
-    inner = [Loop(d, LoopKind.SERIAL, points[d]) for d in of_dim if points[d] > 1]
-    tilings = (
-        StageTiling(t.stage, (*outer, *threads, *inner, *(p for p in t.loops if p.dim not in dims))) for t in m.tilings
-    )
-    return replace(m, tilings=tuple(tilings), materialised=False, aligned=None, private=False)
-
-
 def _random_tile(m: FusedProducer, rng: np.random.Generator) -> FusedProducer:
     """Return a producer with some of its steps along one dimension in registers."""
     dim = str(rng.choice(list(m.storage_order))) if m.storage_order else ""
-    loops = [p for p in m.tilings[0].loops if p.dim == dim]
-    steps = loops[0].extent if loops and loops[0].kind is LoopKind.SERIAL else 1
-    return replace(m, registers=HybridTile(dim, int(rng.integers(1, steps + 1))))
+    return replace(m, registers=HybridTile(dim, int(rng.integers(1, step_count(m, dim) + 1))))
