@@ -27,9 +27,9 @@ class SearchSettings:
 
     Defaults are those of the paper, or of Halide's Anderson2021 where the paper gives no number. `PAPER` switches off
     all extensions of the paper: refinement, cache reads, materialised producers, rfactor, atomic updates, warp
-    reductions, mainloops, sliding windows, linear threads, cyclic distribution, time tiles and the preference for the
-    baseline. Fields that say "GPU only" have no effect on CPU targets. A larger ``beam_size``, more ``passes`` or more
-    ``refine`` rounds usually find better schedules in more time.
+    reductions, mainloops, sliding windows, linear threads, cyclic distribution, hybrid tiles, time tiles and the
+    preference for the baseline. Fields that say "GPU only" have no effect on CPU targets. A larger ``beam_size``, more
+    ``passes`` or more ``refine`` rounds usually find better schedules in more time.
 
     Attributes:
         beam_size: States expanded at each decision; 1 is greedy search.
@@ -95,6 +95,9 @@ class SearchSettings:
             threads (`autosched.search.refine.cyclic_distribution`, applied to the best schedules, GPU only).
         warp_tiles: Whether each warp of a block may have a tile of its own, with its producers in its shared memory
             (`autosched.search.refine.warp_tiles`, applied to the best schedules, GPU only).
+        hybrid_tiles: Whether a share of the tiles of warps may be in registers: 1/4, 1/2, 3/4 or all of their steps,
+            along any dimension (`autosched.search.refine.hybrid_tiles`, applied to the best schedules, and to the best
+            ones with tiles of warps, GPU only). ``locations`` must include ``warp``.
         time_tiles: Whether runs of Funcs that compute the same are fused in kernels of each depth
             (`autosched.search.refine.time_tile_search`). ``locations`` must include ``block``.
         partitions: Whether the cheapest partitions into small groups are refined beside the states of beam search
@@ -149,6 +152,7 @@ class SearchSettings:
     linear_threads: bool = True
     cyclic_distribution: bool = True
     warp_tiles: bool = False
+    hybrid_tiles: bool = True
     time_tiles: bool = True
     partitions: bool = True
     baseline_tolerance: float = 1.0
@@ -209,6 +213,7 @@ PAPER = SearchSettings(
     sliding_windows=False,
     linear_threads=False,
     cyclic_distribution=False,
+    hybrid_tiles=False,
     time_tiles=False,
     partitions=False,
     baseline_tolerance=0.0,

@@ -1,4 +1,4 @@
-"""Mainloops, sliding windows, orders of threads and tiles of warps added where these are predicted to be faster."""
+"""Mainloops, sliding windows, orders of threads, tiles of warps and hybrid tiles added where predicted to be faster."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from autosched.search.guidance.copy_assignment import UNMET
 from autosched.search.guidance.register_limits import has_register_limits, with_register_limits
 from autosched.search.guidance.stream_search import StreamSearch
 from autosched.search.refine.cyclic_distribution import CyclicDistributionSearch
+from autosched.search.refine.hybrid_tiles import HybridTileSearch
 from autosched.search.refine.improver import ScheduleImprover
 from autosched.search.refine.linear_threads import LinearThreadSearch
 from autosched.search.refine.mainloop.mainloop_search import MainloopSearch
@@ -31,11 +32,12 @@ Improver = type[
     | LinearThreadSearch
     | CyclicDistributionSearch
     | WarpTileSearch
+    | HybridTileSearch
 ]
 
 MOST_IMPROVED: dict[Improver, int] = {
     MainloopSearch: 8, SlidingWindowSearch: 2, RegisterWindowSearch: 2, LinearThreadSearch: 2,
-    CyclicDistributionSearch: 2, WarpTileSearch: 2,
+    CyclicDistributionSearch: 2, WarpTileSearch: 2, HybridTileSearch: 2,
 }  # fmt: skip
 """Number of schedules, the best ones, that each improver is applied to."""
 MOST_BEHIND = 1.25
@@ -47,7 +49,7 @@ MOST_STREAMED = 2
 
 @dataclass
 class MainloopImprover:
-    """Adds schedules with mainloops, sliding windows, other orders of threads or tiles of warps; results are cached.
+    """Adds schedules with mainloops, sliding windows, other threads, tiles of warps, hybrid tiles; results are cached.
 
     Args:
         settings: Search settings.
@@ -58,11 +60,14 @@ class MainloopImprover:
     late: Callable[[], bool] = lambda: False
     _improvers: dict[tuple[type, int], ScheduleImprover] = field(init=False, default_factory=dict)
 
-    def with_improved(self, schedules: Iterable[RankedSchedule]) -> list[RankedSchedule]:
+    def with_improved(
+        self, schedules: Iterable[RankedSchedule], with_warp_tiles: Iterable[RankedSchedule] = ()
+    ) -> list[RankedSchedule]:  # fmt: skip
         """Return the schedules and their improved variants, the fastest first.
 
         Args:
             schedules: Legal schedules, the best first.
+            with_warp_tiles: Further legal schedules, whose variants with hybrid tiles are returned alone.
         """
         ranked = list(schedules)
         # The rolling buffer of a sliding window is a fused producer at BLOCK.
@@ -79,6 +84,8 @@ class MainloopImprover:
         for kind, enabled in kinds:
             if enabled:
                 ranked += list(self._improved(kind, ranked))
+        if offers_hybrid_tiles(self.settings):
+            ranked += list(self._improved(HybridTileSearch, ranked, with_warp_tiles))
         ranked = list(map(self._register_limited, ranked))
         return sorted(self._meeting_guide(ranked), key=lambda r: rounded_cost(r.seconds))
 
@@ -101,11 +108,13 @@ class MainloopImprover:
         ]  # fmt: skip
         return met or ranked
 
-    def _improved(self, kind: Improver, ranked: list[RankedSchedule]) -> Iterator[RankedSchedule]:
-        """Yield improved variants of the best schedules that were made from search states."""
+    def _improved(
+        self, kind: Improver, ranked: list[RankedSchedule], others: Iterable[RankedSchedule] = ()
+    ) -> Iterator[RankedSchedule]:  # fmt: skip
+        """Yield improved variants of the best schedules that were made from search states, and of others."""
         seen: set[Schedule] = {r.schedule for r in ranked}
         least = min((r.seconds for r in ranked), default=math.inf)
-        for r in [r for r in ranked if r.state is not None][: MOST_IMPROVED[kind]]:
+        for r in [*[r for r in ranked if r.state is not None][: MOST_IMPROVED[kind]], *others]:
             if self.late():
                 break
             if r.evaluator is None or r.evaluator.target.kind == "cpu":
@@ -152,6 +161,11 @@ class MainloopImprover:
             improver = kind(evaluator.bound.rewritten, evaluator.target, evaluator.model, self.settings, self.late)
             self._improvers[key] = improver
         return improver
+
+
+def offers_hybrid_tiles(settings: SearchSettings) -> bool:
+    """Return whether a search divides tiles of warps between registers and shared memory."""
+    return settings.hybrid_tiles and "warp" in settings.locations
 
 
 def _kernel_costs(r: RankedSchedule) -> dict[Kernel, float]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.search.beam.beam import BeamSearch
-from autosched.search.beam.state import State
+from autosched.search.beam.state import State, has_warp_tiles
 from autosched.search.beam.to_schedule import legal_schedules
 from autosched.search.cost.protocol import CostModel, rounded_cost
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
@@ -25,7 +25,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator, Verdicts
 from autosched.search.fusion.clone_search import CloneSearch
 from autosched.search.fusion.fused_pipeline import FusedPipeline, fuse_pipeline
 from autosched.search.fusion.settings import FusionSettings
-from autosched.search.refine.mainloops import MainloopImprover
+from autosched.search.refine.mainloops import MOST_BEHIND, MainloopImprover, offers_hybrid_tiles
 from autosched.search.results import RankedSchedule, SearchResult, no_state_note
 from autosched.search.settings import SearchSettings
 from autosched.search.strategies.compute_root import schedule_roots
@@ -43,6 +43,8 @@ GREEDY_SHARE, PASSES_SHARE = 0.2, 0.5
 """Shares of the remaining time for greedy search, and then for passes, of several rewrites."""
 FUSION_SHARE = 0.6
 """Share of the time for fusion by dynamic programming of a single rewrite; refinement follows."""
+MOST_WITH_WARPS = 2
+"""Schedules with tiles of warps, the best ones, that are divided between registers and shared memory."""
 ALONE_SHARE = {"cpu": 0.7}
 """Share of the time for the passes of a single rewrite, by kind of target: on a CPU, simpler searches follow."""
 
@@ -158,7 +160,8 @@ class RewriteSearch:
         legal = itertools.islice(legal_schedules(evaluator, states), count)
         improver = MainloopImprover(self.settings, self.search.late)
         ranked = improver.with_improved(
-            RankedSchedule(schedule, state.cost, state, evaluator) for schedule, state in legal
+            (RankedSchedule(schedule, state.cost, state, evaluator) for schedule, state in legal),
+            self._with_warp_tiles(states),
         )[:count]
         ranked = prefer_baseline(ranked, simple, count, self.settings.baseline_tolerance)
         note = ""
@@ -167,6 +170,14 @@ class RewriteSearch:
             note = no_state_note(self.cut_short)
         seconds = time.perf_counter() - started
         return SearchResult(tuple(ranked), evaluator.counts, seconds, self.search.cut_short, note, evaluator)
+
+    def _with_warp_tiles(self, states: list[State]) -> list[RankedSchedule]:
+        """Return the best schedules with tiles of warps, to divide between registers and shared memory."""
+        if not offers_hybrid_tiles(self.settings) or self.target.kind != "cuda" or self.search.late():
+            return []
+        near = [s for s in states if has_warp_tiles(s) and s.cost <= MOST_BEHIND * states[0].cost]
+        legal = itertools.islice(legal_schedules(self.search.evaluator, near), MOST_WITH_WARPS)
+        return [RankedSchedule(schedule, state.cost, state, self.search.evaluator) for schedule, state in legal]
 
 
 def search_portfolio(searches: Sequence[RewriteSearch], seconds: float | None, count: int) -> Iterator[SearchResult]:
