@@ -34,6 +34,7 @@ from autosched.schedule.io.serialise import from_json, to_json
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import get_target
+from tests.comparable import comparable
 from tests.fuzz.choices import Choices
 from tests.fuzz.pipelines import Case, random_case
 from tests.fuzz.test_fuzz import bound_if_small
@@ -108,8 +109,9 @@ def check_rewrites(seeds: range) -> Counter[str]:
             assert bound is not None
             expected, outputs = outputs_of(bound, case), outputs_of(rewritten, case)
             got = outputs if not rewritten.fissions else renamed(rewritten, outputs)
+            where = f"seed {seed}, {rewritten.rewrites}"
             for name, values in expected.items():
-                np.testing.assert_array_equal(got[name], values, err_msg=f"seed {seed}, {rewritten.rewrites}")
+                np.testing.assert_array_equal(comparable(got[name]), comparable(values), err_msg=where)
             kind = kind_of(rewritten)
             counts[kind] += 1
             if counts[kind] % COMPILE_EVERY == 1:
@@ -119,7 +121,7 @@ def check_rewrites(seeds: range) -> Counter[str]:
                 kernel = ScheduledPipeline(bound, schedule, target, case.params).compile(backend)
                 found = kernel({**case.inputs, **case.params})
                 for array, values in zip(found if isinstance(found, tuple) else (found,), got.values(), strict=True):
-                    np.testing.assert_allclose(array, values, rtol=1e-5, err_msg=f"seed {seed}, {rewritten.rewrites}")
+                    np.testing.assert_allclose(comparable(array), comparable(values), rtol=1e-5, err_msg=where)
     return counts
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("kornia")
 
-from check_kornia import checked
+from kornia_table.comparison import checked
 from kornia_table.functions import KorniaFunction, kornia_functions
 
 IN_ONE_REGION = (
