@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.node import map_arg
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from autosched.torch.lowerings import LOWERINGS
+from autosched.torch.node_order import Group, effect_ranks, order_groups
 from autosched.torch.tensors import UnsupportedError, element_type
 
 aten = torch.ops.aten
@@ -24,6 +29,14 @@ _COPIES = frozenset({
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, torch.ops.prims.iota.default,
 })  # fmt: skip
 """Operators that compute nothing: a region of these and views alone stays PyTorch's."""
+
+
+_ACCUMULATIONS = frozenset({
+    "embedding_dense_backward", "index_add", "index_put", "_index_put_impl", "_unsafe_index_put", "index_reduce",
+    "put", "scatter_add", "scatter_reduce", "grid_sampler_2d_backward", "grid_sampler_3d_backward",
+    "upsample_bicubic2d_backward", "upsample_bilinear2d_backward", "histc", "bincount",
+})  # fmt: skip
+"""Operators that add to elements in an order that may differ from run to run."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +57,68 @@ class PartitionedGraph:
 def partition_graph(graph: GraphModule) -> PartitionedGraph:
     """Make a submodule of each largest set of nodes that become one pipeline.
 
+    Sizes that are symbols stay symbols: a decision takes their values in the example, and adds no guard.
+
     Args:
         graph: A functional ATen graph whose nodes have their fake results in ``meta["val"]``. It is changed.
     """
     support = _Support()
-    partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
-    found = [p for p in partitioner.propose_partitions() if any(computes(n) for n in p.nodes)]
-    fused = partitioner.fuse_partitions(found, prefix="region")
-    names = tuple(n.target for n in fused.graph.nodes if n.op == "call_module" and str(n.target).startswith("region"))
-    return PartitionedGraph(fused, tuple(map(str, names)), support.reasons)
+    with _without_guards(graph.graph):
+        partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
+        groups = [tuple(p.nodes) for p in partitioner.propose_partitions()]
+    groups = [group for group in groups if any(map(computes, group))]
+    order = order_groups(graph.graph, groups)
+    if order is None:
+        groups = _split_by_rank(graph.graph, groups)
+        order = order_groups(graph.graph, groups)
+        assert order is not None
+    names = {group[0].name: f"{_PREFIX}{k}" for k, group in enumerate(groups)}
+    order_names = [names.get(group[0].name, group[0].name) for group in order]
+    fused = fuse_by_partitions(graph, [dict.fromkeys(group) for group in groups], prefix=_PREFIX)
+    _reorder(fused.graph, order_names)
+    return PartitionedGraph(fused, tuple(name for name in order_names if name in names.values()), support.reasons)
+
+
+_PREFIX = "region"
+
+
+@contextmanager
+def _without_guards(graph: Graph) -> Iterator[None]:
+    environments = {
+        id(env): env
+        for node in graph.nodes
+        for tensor in _tensors(node.meta.get("val"))
+        if isinstance(tensor, FakeTensor) and (env := tensor.fake_mode.shape_env) is not None
+    }
+    with ExitStack() as stack:
+        for env in environments.values():
+            stack.enter_context(env.suppress_guards())
+        yield
+
+
+def _split_by_rank(graph: Graph, groups: Sequence[Group]) -> list[Group]:
+    ranks = effect_ranks(graph)
+    split: dict[tuple[int, tuple[int, int]], list[Node]] = {}
+    for k, group in enumerate(groups):
+        for node in group:
+            split.setdefault((k, ranks[node]), []).append(node)
+    return [tuple(group) for group in split.values() if any(map(computes, group))]
+
+
+def _reorder(graph: Graph, names: Sequence[str]) -> None:
+    """Put nodes in an order of names; elements of a region's results follow it."""
+    nodes = {n.name: n for n in graph.nodes}
+    output = graph.output_node()
+    for name in names:
+        node = nodes[name]
+        if node is output:
+            continue
+        output.prepend(node)
+        if node.op == "call_module":
+            for element in tuple(node.users):
+                if element.target is operator.getitem:
+                    output.prepend(element)
+    graph.lint()
 
 
 def computes(node: Node) -> bool:
@@ -80,14 +146,21 @@ def unsupported_reason(node: Node) -> str | None:
     if node.target is operator.getitem:
         of = node.args[0]
         return unsupported_reason(of) if isinstance(of, Node) else "an element of a container"
+    if isinstance(node.target, torch._ops.HigherOrderOperator):
+        return f"the higher-order operator {node.target.name()}"
     if not isinstance(node.target, torch._ops.OpOverload):
         return "arithmetic of sizes"
     entry = LOWERINGS.get(node.target)
     if entry is None:
         return f"{node.target} has no translation"
+    if torch.are_deterministic_algorithms_enabled() and node.target._schema.name.split("::")[1] in _ACCUMULATIONS:
+        return "torch.use_deterministic_algorithms: PyTorch adds in a fixed order"
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    values = (args, kwargs, node.meta.get("val"))
+    if (reason := _reason_of_numbers(values)) is not None:
+        return reason
     try:
-        for tensor in _tensors((args, kwargs, node.meta.get("val"))):
+        for tensor in _tensors(values):
             element_type(tensor.dtype)
             if tensor.device.type not in ("cpu", "cuda"):
                 return f"a tensor on {tensor.device}"
@@ -100,11 +173,23 @@ def unsupported_reason(node: Node) -> str | None:
     return entry.unsupported(*args, **kwargs) if entry.unsupported is not None else None
 
 
+def _reason_of_numbers(values: Any) -> str | None:
+    """Return why numbers have no translation: they would need code of their own at each call."""
+    for value in _leaves(values):
+        if isinstance(value, torch.SymFloat):
+            return "a float of each call"
+        if isinstance(value, torch.Tensor | torch.SymInt) and free_unbacked_symbols(value):
+            return "a size or number that depends on data"
+    return None
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, tuple | list):
-        return [t for v in value for t in _tensors(v)]
-    return []
+        return [leaf for v in value for leaf in _leaves(v)]
+    return [value]
