@@ -6,16 +6,21 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
-from autosched.torch.explanation import record_graph
+from autosched.errors import InputError
+from autosched.torch.explanation import Record, current_record
 from autosched.torch.options import Options, parse_options
 from autosched.torch.partition import partition_graph
 from autosched.torch.region import Region
+
+TORCH = "2.13"
+"""The version of PyTorch whose internals the backend uses; the package itself has a wider range."""
 
 
 def autosched_backend(
@@ -34,10 +39,11 @@ def autosched_backend(
         mode: The ``mode`` of `torch.compile`.
 
     Raises:
-        InputError: For an unknown option, or a value that does not fit.
+        InputError: For an unknown option, a value that does not fit, or another version of PyTorch.
     """
+    check_version(torch.__version__)
     chosen = parse_options(options, mode)
-    compiler = functools.partial(_compile_aten, options=chosen)
+    compiler = functools.partial(_compile_aten, options=chosen, record=current_record())
     compile_graph = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -48,7 +54,22 @@ def autosched_backend(
     return compile_graph(graph, example_inputs)
 
 
-def _compile_aten(graph: GraphModule, example_inputs: Sequence[Any], *, options: Options) -> Callable[..., Any]:
+def check_version(version: str) -> None:
+    """Refuse a version of PyTorch that the backend is not tested with.
+
+    Args:
+        version: The version, such as ``2.13.0+cpu``.
+
+    Raises:
+        InputError: For another one.
+    """
+    if version.split(".")[:2] != TORCH.split("."):
+        raise InputError(f"backend 'autosched' needs PyTorch {TORCH}, this is {version}: install torch=={TORCH}.*")
+
+
+def _compile_aten(
+    graph: GraphModule, example_inputs: Sequence[Any], *, options: Options, record: Record | None
+) -> Callable[..., Any]:
     partition = partition_graph(graph)
     regions: list[Region] = []
     for name in partition.regions:
@@ -57,6 +78,7 @@ def _compile_aten(graph: GraphModule, example_inputs: Sequence[Any], *, options:
         regions.append(Region(submodule, name, options))
         setattr(partition.graph, name, regions[-1])
     partition.graph.recompile()
-    record_graph(partition, tuple(regions))
+    if record is not None:
+        record.append((partition, tuple(regions)))
     boxed: Callable[..., Any] = make_boxed_func(partition.graph.forward)
     return boxed

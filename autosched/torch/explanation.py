@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -68,21 +69,24 @@ class Explanation:
         return "\n".join(lines)
 
 
-_Compiled = tuple[PartitionedGraph, tuple[Region, ...]]
-_record: ContextVar[list[_Compiled] | None] = ContextVar("graphs of an explanation", default=None)
+Record = list[tuple[PartitionedGraph, tuple[Region, ...]]]
+"""Compiled graphs with their regions."""
+
+_record: ContextVar[Record | None] = ContextVar("graphs of an explanation", default=None)
 
 
-def record_graph(partition: PartitionedGraph, regions: tuple[Region, ...]) -> None:
-    """Add a compiled graph to the explanation in progress, if there is one."""
-    record = _record.get()
-    if record is not None:
-        record.append((partition, regions))
+def current_record() -> Record | None:
+    """Return the record of the explanation in progress; None if there is none.
+
+    The backend takes it when a graph is compiled: a backward graph may be compiled later, in another thread.
+    """
+    return _record.get()
 
 
 @contextmanager
-def recording() -> Iterator[list[_Compiled]]:
+def recording() -> Iterator[Record]:
     """Collect the graphs that are compiled inside the context, with their regions."""
-    record: list[_Compiled] = []
+    record: Record = []
     token = _record.set(record)
     try:
         yield record
@@ -107,12 +111,18 @@ def explain(
         InputError: For an unknown option, or a value that does not fit.
     """
     torch._dynamo.reset()
+    breaks_before = Counter(_graph_breaks())
     with recording() as record:
         result = torch.compile(function, backend="autosched", options=dict(options or {}))(*args, **kwargs)
         if isinstance(result, torch.Tensor) and result.requires_grad:
             torch.autograd.backward(result.sum())
-    breaks = tuple(sorted({str(reason) for reason in torch._dynamo.utils.counters["graph_break"]}))
+    breaks = tuple(sorted(Counter(_graph_breaks()) - breaks_before))
     return Explanation(tuple(_report(*graph) for graph in record), breaks)
+
+
+def _graph_breaks() -> dict[str, int]:
+    """Return the number of graph breaks in this process so far, by reason."""
+    return {str(reason): count for reason, count in torch._dynamo.utils.counters["graph_break"].items()}
 
 
 def _report(partition: PartitionedGraph, regions: tuple[Region, ...]) -> GraphReport:

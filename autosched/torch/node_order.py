@@ -18,14 +18,14 @@ _WRITES = ("with_effects", "mutation")
 def is_random(node: Node) -> bool:
     """Whether a node draws random numbers."""
     if isinstance(node.target, torch._ops.HigherOrderOperator):
-        return "rng" in node.target.name()
+        return "rng" in str(node.target)
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def is_write(node: Node) -> bool:
     """Whether a node writes to the memory of an operand."""
     if isinstance(node.target, torch._ops.HigherOrderOperator):
-        return any(part in node.target.name() for part in _WRITES)
+        return any(part in str(node.target) for part in _WRITES)
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 

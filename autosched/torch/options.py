@@ -29,6 +29,7 @@ class Options:
             and keeps the faster one; ``predict`` keeps regions; ``error`` does, too, and raises an error for a region
             that cannot be compiled, instead of running PyTorch's kernels.
         versions: Most sizes of a region for which code is kept.
+        compile_in_background: Compile code for new sizes in a thread, while PyTorch's kernels compute.
     """
 
     mode: Mode = "one-shot"
@@ -39,6 +40,7 @@ class Options:
     database: str | None = None
     fallback: Fallback = "measure"
     versions: int = 32
+    compile_in_background: bool = False
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -53,6 +55,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "database": (str, type(None)),
     "versions": (int,),
 }
+_SWITCHES = ("compile_in_background",)
 
 
 def parse_options(options: Mapping[str, Any] | None, mode: str | None = None) -> Options:
@@ -77,6 +80,8 @@ def parse_options(options: Mapping[str, Any] | None, mode: str | None = None) ->
         if name in _CHOICES and value not in _CHOICES[name]:
             choices = ", ".join(map(repr, _CHOICES[name]))
             raise InputError(f"option {name}={value!r} of backend 'autosched': expected one of {choices}")
+        if name in _SWITCHES and not isinstance(value, bool):
+            raise InputError(f"option {name}={value!r} of backend 'autosched': expected True or False")
         if name in _TYPES and (not isinstance(value, _TYPES[name]) or isinstance(value, bool)):
             kinds = " or ".join("None" if t is type(None) else t.__name__ for t in _TYPES[name])
             raise InputError(f"option {name}={value!r} of backend 'autosched': expected {kinds}")

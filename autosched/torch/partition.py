@@ -147,7 +147,7 @@ def unsupported_reason(node: Node) -> str | None:
         of = node.args[0]
         return unsupported_reason(of) if isinstance(of, Node) else "an element of a container"
     if isinstance(node.target, torch._ops.HigherOrderOperator):
-        return f"the higher-order operator {node.target.name()}"
+        return f"the higher-order operator {node.target}"
     if not isinstance(node.target, torch._ops.OpOverload):
         return "arithmetic of sizes"
     entry = LOWERINGS.get(node.target)

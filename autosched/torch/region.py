@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
-from autosched.errors import AutoschedError
+from autosched.torch.comparison import compared_seconds
+from autosched.torch.host_code import HostCode
 from autosched.torch.options import Options
-from autosched.torch.region_code import RegionCode, compile_region
-from autosched.torch.tensors import UnsupportedError
+from autosched.torch.region_cache import find_region, keep_region, region_key
 
-TIMING_SECONDS = 0.5
-"""Most seconds of comparing a region with PyTorch's kernels."""
+if TYPE_CHECKING:
+    from autosched.torch.region_code import RegionCode
+
+Version = Callable[..., Any]
+
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
+"""Classes of tensors whose memory code may read; others have operators of their own, or no data."""
 
 
 class Region(torch.nn.Module):
@@ -32,6 +43,7 @@ class Region(torch.nn.Module):
     Attributes:
         versions: Code by sizes and strides, the last used one last; a function where PyTorch's kernels are in use.
         notes: Why PyTorch's kernels are in use, by sizes and strides.
+        compilations: Number of versions that were made.
     """
 
     def __init__(self, graph: GraphModule, name: str, options: Options) -> None:
@@ -39,8 +51,12 @@ class Region(torch.nn.Module):
         self._graph = (graph,)  # in a tuple, so that it is no submodule
         self.name = name
         self.options = options
-        self.versions: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
+        self.versions: OrderedDict[Any, Version] = OrderedDict()
         self.notes: dict[Any, str] = {}
+        self.compilations = 0
+        self._candidates: dict[Any, _Candidate] = {}  # compiled, and not yet compared
+        self._jobs: dict[Any, Future[_Candidate]] = {}
+        self._has_warned = False
         self._lock = threading.RLock()
 
     @property
@@ -60,63 +76,156 @@ class Region(torch.nn.Module):
         Raises:
             IndexError: If an index is out of range.
         """
-        key = tuple((a.shape, a.stride(), a.dtype, a.device) if isinstance(a, torch.Tensor) else a for a in arguments)
+        key = signature_of(arguments)
         version = self.versions.get(key)
         if version is None:
-            with self._lock:
-                version = self.versions.get(key) or self._make(key, arguments)
+            with _disable_current_modes():  # AOTAutograd has one in the first call, which makes operators slow
+                version = self._version_for(key, arguments)
+        elif len(self.versions) > 1:
+            self._mark_used(key)
         return version(*arguments)
 
-    def _make(self, key: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
-        version = self._compiled(key, arguments)
+    def _mark_used(self, key: Any) -> None:
+        with contextlib.suppress(KeyError):  # removed by another thread
+            self.versions.move_to_end(key)
+
+    def _version_for(self, key: Any, arguments: Sequence[Any]) -> Version:
+        if key is None:
+            return self.graph.forward
+        if not self.options.compile_in_background:
+            with self._lock:
+                version = self.versions.get(key)
+                if version is not None:
+                    return version
+                candidate = self._candidates.get(key) or self._compiled(arguments)
+                return self._chosen(key, candidate, arguments)
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None:
+                job = self._jobs[key] = _workers().submit(self._compiled, _without_data(arguments))
+            if not job.done():
+                return self.graph.forward
+            version = self.versions.get(key) or self._chosen(key, job.result(), arguments)
+            self._jobs.pop(key, None)
+            return version
+
+    def _chosen(self, key: Any, candidate: _Candidate, arguments: Sequence[Any]) -> Version:
+        """Return the faster version for a key, and keep it."""
+        self._candidates[key] = candidate  # in case that the comparison raises an error of the call
+        version = self._faster(key, candidate, arguments)
+        del self._candidates[key]
         self.versions[key] = version
         while len(self.versions) > self.options.versions:
             oldest, _ = self.versions.popitem(last=False)
             self.notes.pop(oldest, None)
         return version
 
-    def _compiled(self, key: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
-        try:
-            code = compile_region(self.graph, arguments, self.options)
-        except (UnsupportedError, AutoschedError) as error:
-            if self.options.fallback == "error":
-                raise
-            self.notes[key] = f"{type(error).__name__}: {error}"
-            warnings.warn(f"backend 'autosched' leaves {self.name} to PyTorch: {error}", RuntimeWarning, stacklevel=2)
+    def _faster(self, key: Any, candidate: _Candidate, arguments: Sequence[Any]) -> Version:
+        code = candidate.code
+        if code is None:
+            self.notes[key] = candidate.problem
+            self._warn(candidate.problem)
             return self.graph.forward
-        if self.options.fallback != "measure" or any(
-            isinstance(a, torch.Tensor) and a.device.type != "cpu" for a in arguments
-        ):
+        if self.options.fallback != "measure" or not isinstance(code, HostCode):
             return code
-        ours, theirs = compared_seconds(code, self.graph.forward, arguments)
+        if candidate.seconds is None:
+            candidate.seconds = compared_seconds(code, self.graph.forward, arguments)
+            if candidate.cache_key is not None:
+                keep_region(candidate.cache_key, code.plan, candidate.seconds)
+        ours, theirs = candidate.seconds
         if theirs < ours:
             self.notes[key] = f"PyTorch's kernels take {theirs * 1e6:.0f} us, ours {ours * 1e6:.0f} us"
             return self.graph.forward
         return code
 
+    def _compiled(self, arguments: Sequence[Any]) -> _Candidate:
+        self.compilations += 1
+        key = region_key(self.graph, arguments, self.options)
+        cached = None if key is None else find_region(key)
+        try:
+            if cached is not None:
+                return _Candidate(HostCode(cached.plan), key, cached.seconds)
+            from autosched.torch.region_code import compile_region  # the search takes a second to import
 
-def compared_seconds(
-    code: RegionCode, eager: Callable[..., Any], arguments: Sequence[Any], seconds: float = TIMING_SECONDS
-) -> tuple[float, float]:
-    """Return the least seconds of a call of both, in turns, after one call of each.
+            code = compile_region(self.graph, arguments, self.options)
+        except Exception as error:  # whatever it is, PyTorch's kernels can compute the region
+            if self.options.fallback == "error":
+                raise
+            return _Candidate(problem=f"{type(error).__name__}: {error}")
+        if key is not None and isinstance(code, HostCode):
+            keep_region(key, code.plan, None)
+        return _Candidate(code, key)
+
+    def _warn(self, problem: str) -> None:
+        """Warn of a region that PyTorch computes, once; of a missing compiler once a process."""
+        if self._has_warned or problem in _warned_of:
+            return
+        self._has_warned = True
+        what = self.name
+        if "compiler was found" in problem:
+            _warned_of.add(problem)
+            what = "all regions"
+        warnings.warn(f"backend 'autosched' leaves {what} to PyTorch: {problem}", RuntimeWarning, stacklevel=5)
+
+
+class _Candidate:
+    """A compiled region that may become a version.
 
     Args:
-        code: The compiled region.
-        eager: PyTorch's kernels.
-        arguments: The arguments of a call.
-        seconds: Time budget; one turn is always taken.
+        code: Its code; None if it cannot be compiled.
+        cache_key: Its key in the cache on disk.
+        seconds: Times of its code and of PyTorch's kernels, if they were compared.
+        problem: Why it cannot be compiled.
     """
-    end = time.perf_counter() + seconds
-    with torch.no_grad():
-        sides: tuple[Callable[..., Any], ...] = (code, eager)
-        least = [float("inf"), float("inf")]
-        for turn in range(20):
-            for side, function in enumerate(sides):
-                start = time.perf_counter()
-                function(*arguments)
-                taken = time.perf_counter() - start
-                if turn or time.perf_counter() > end:
-                    least[side] = min(least[side], taken)
-            if time.perf_counter() > end and least[1] < float("inf"):
-                break
-    return least[0], least[1]
+
+    def __init__(
+        self,
+        code: HostCode | RegionCode | None = None,
+        cache_key: str | None = None,
+        seconds: tuple[float, float] | None = None,
+        problem: str = "",
+    ) -> None:
+        self.code = code
+        self.cache_key = cache_key
+        self.seconds = seconds
+        self.problem = problem
+
+
+_warned_of: set[str] = set()
+
+
+def signature_of(arguments: Sequence[Any]) -> Any:
+    """Return the properties of arguments that code depends on; None for tensors that only PyTorch's kernels take.
+
+    These are tensors of classes with operators of their own, tensors without data, and all while PyTorch traces.
+    """
+    if torch._C._len_torch_dispatch_stack() and any(map(_is_tracing, _get_current_dispatch_mode_stack())):
+        return None
+    key: list[Any] = []
+    for a in arguments:
+        if a.__class__ in _PLAIN:
+            key.append((a.shape, a.stride(), a.dtype, a.device))
+        elif isinstance(a, torch.Tensor):
+            return None
+        else:
+            key.append((a.__class__, a))
+    return tuple(key)
+
+
+def _is_tracing(mode: object) -> bool:
+    return isinstance(mode, FakeTensorMode | ProxyTorchDispatchMode | FunctionalTensorMode)
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="autosched")
+
+
+def _without_data(arguments: Sequence[Any]) -> list[Any]:
+    """Return arguments of the same form that keep no memory alive."""
+    with FakeTensorMode():
+        return [
+            torch.empty_strided(a.shape, a.stride(), dtype=a.dtype, device=a.device) if isinstance(a, torch.Tensor)
+            else a
+            for a in arguments
+        ]  # fmt: skip

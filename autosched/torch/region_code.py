@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,13 +10,19 @@ import torch
 from torch.fx import GraphModule
 
 import autosched
+from autosched.codegen.c import ENTRY
+from autosched.errors import InputError
+from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.call.compiled import CompiledPipeline
+from autosched.runtime.compile.host_compiler import find_compiler
+from autosched.torch.host_code import HostCode, plain_copy
+from autosched.torch.host_plan import HostPlan, Kind, ResultForm
 from autosched.torch.options import Options
 from autosched.torch.translation import TensorSlot, Translation, translate
 
 
 class RegionCode:
-    """A translated region with its compiled pipeline.
+    """A compiled region on a GPU, or on any backend.
 
     Args:
         translation: The pipeline with its inputs and outputs.
@@ -32,7 +39,7 @@ class RegionCode:
         """Compute the region for tensors of the sizes and strides that it was compiled for.
 
         Raises:
-            IndexError: If an index is out of range.
+            IndexError: If an index is out of range; other checks raise their errors.
         """
         translation = self.translation
         outputs = [self._made(slot) if isinstance(slot, TensorSlot) else slot for slot in translation.outputs]
@@ -41,7 +48,8 @@ class RegionCode:
         arrays: dict[str, torch.Tensor] = dict(translation.constants)
         for slot, argument in zip(translation.inputs, arguments, strict=True):
             if slot is not None and slot.name is not None:
-                arrays[slot.name] = slot.layout.array(argument.detach())
+                plain = argument.detach()
+                arrays[slot.name] = slot.layout.array(plain_copy(plain) if plain.is_neg() else plain)
         out = {
             slot.name: slot.layout.array(tensor)
             for slot, tensor in zip(translation.outputs, outputs, strict=True)
@@ -62,30 +70,43 @@ class RegionCode:
         return torch.empty_strided(slot.shape, slot.strides, dtype=slot.dtype, device=self.device)
 
 
-def compile_region(graph: GraphModule, arguments: Sequence[Any], options: Options) -> RegionCode:
+def compile_region(graph: GraphModule, arguments: Sequence[Any], options: Options) -> HostCode | RegionCode:
     """Return the code of a region for the sizes, strides and types of some arguments.
 
     Raises:
         UnsupportedError: If an operator has no translation in this form.
+        CompileError: If there is no C compiler for a region on the CPU.
         AutoschedError: If the pipeline cannot be scheduled or compiled.
     """
+    device = device_of(arguments)
+    if device.type == "cpu":
+        find_compiler("c")  # before the search
     translation = translate(graph, arguments)
-    device = next((a.device for a in arguments if isinstance(a, torch.Tensor)), torch.device("cpu"))
+    if device.type == "cpu":
+        executable = None
+        if translation.pipeline is not None:
+            executable = CpuExecutable(scheduled_pipeline(translation, "cpu", options).program)
+        return HostCode(plan_of(translation, executable))
     if translation.pipeline is None:
         return RegionCode(translation, None, device)
-    shapes = {slot.name: slot.layout.shape for slot in translation.inputs if slot is not None and slot.name is not None}
-    shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
-    target = "cuda" if device.type == "cuda" else "cpu"
-    scheduled = scheduled_pipeline(translation, shapes, target, options)
-    return RegionCode(translation, scheduled.compile(), device)
+    return RegionCode(translation, scheduled_pipeline(translation, "cuda", options).compile(), device)
 
 
-def scheduled_pipeline(
-    translation: Translation, shapes: dict[str, tuple[int, ...]], target: str, options: Options
-) -> autosched.ScheduledPipeline:
+def device_of(arguments: Sequence[Any]) -> torch.device:
+    """Return the device of a region's tensors."""
+    devices = {a.device for a in arguments if isinstance(a, torch.Tensor) and a.ndim}
+    if len(devices) > 1:
+        raise InputError(f"a region has tensors on {', '.join(sorted(map(str, devices)))}: copy them to one device")
+    first = (a.device for a in arguments if isinstance(a, torch.Tensor))
+    return next(iter(devices), next(first, torch.device("cpu")))
+
+
+def scheduled_pipeline(translation: Translation, target: str, options: Options) -> autosched.ScheduledPipeline:
     """Return the schedule that the options ask for."""
     pipeline = translation.pipeline
     assert pipeline is not None
+    shapes = {slot.name: slot.layout.shape for slot in translation.inputs if slot is not None and slot.name is not None}
+    shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
     if options.mode == "autotune":
         return autosched.autotune(pipeline, shapes, target, seconds=options.seconds, database=options.database)
     return autosched.schedule(
@@ -98,3 +119,39 @@ def scheduled_pipeline(
         cost=options.cost,
         seconds=options.seconds,
     )
+
+
+def plan_of(translation: Translation, executable: CpuExecutable | None) -> HostPlan:
+    """Return the plan of a translated region and its code, which is None if no result has an element."""
+    places: dict[str, tuple[Kind, int]] = {}
+    sizes: dict[str, int] = {}
+    alignments: dict[int, int] = {}
+    for k, slot in enumerate(translation.inputs):
+        if slot is not None and slot.name is not None:
+            places[slot.name] = "argument", k
+            alignments[k] = slot.dtype.itemsize
+            sizes[slot.name] = math.prod(slot.layout.shape)
+    for k, result in enumerate(translation.outputs):
+        if isinstance(result, TensorSlot) and result.name is not None:
+            places[result.name] = "result", k
+            sizes[result.name] = math.prod(result.shape)
+    for k, name in enumerate(translation.constants):
+        places[name] = "constant", k
+    for k, name in enumerate(translation.checks):
+        places[name] = "check", k
+    arrays = executable.arrays if executable is not None else ()
+    workspace = executable.program.workspace_bytes if executable is not None else 0
+    return HostPlan(
+        entry=ENTRY,
+        library=None if executable is None else executable.library,
+        addresses=tuple(places[read or written or ""] if read or written else ("workspace", offset)
+                        for read, written, offset in arrays),
+        alignments=alignments,
+        results=tuple(ResultForm(r.shape, r.strides, r.dtype) if isinstance(r, TensorSlot) else r
+                      for r in translation.outputs),
+        is_tuple=translation.is_tuple,
+        constants=tuple(translation.constants.values()),
+        checks=tuple(translation.checks.values()),
+        workspace_bytes=workspace,
+        elements=sum(sizes.values()) + workspace // 4,
+    )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,12 @@ class CpuExecutable:
     Args:
         program: The lowered pipeline.
 
+    Attributes:
+        source: The C text.
+        library: The compiled library; None if there is nothing to compute.
+        arrays: For each array of the entry, the input and the output that it is, or neither and its offset in the
+            workspace.
+
     Raises:
         CompileError: If there is no compiler, or it refuses the code.
     """
@@ -35,9 +42,10 @@ class CpuExecutable:
         inputs = {a.buffer.name: n for n, a in program.inputs.items()}
         outputs = {a.buffer.name: n for n, a in program.outputs.items()}
         offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
-        self._arrays = [(inputs.get(n), outputs.get(n), offsets.get(n, 0)) for n in self.source.arrays]
+        self.arrays = tuple((inputs.get(n), outputs.get(n), offsets.get(n, 0)) for n in self.source.arrays)
         self._scratch = threading.local()
         self._entry: Any = None
+        self.library: Path | None = None
         if not program.kernels:  # of arrays without elements
             return
         self.library = compile_shared_library(self.source.text, "c")
@@ -58,7 +66,7 @@ class CpuExecutable:
             address_of(inputs[read]) if read is not None
             else address_of(outputs[written]) if written is not None
             else base + offset
-            for read, written, offset in self._arrays
+            for read, written, offset in self.arrays
         ]  # fmt: skip
         arrays = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         values = scalar_arguments(self.program, scalars)
