@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from autosched.errors import InputError
+from autosched.torch.decompositions import decompositions
 from autosched.torch.explanation import Record, current_record
 from autosched.torch.options import Options, parse_options
 from autosched.torch.partition import partition_graph
@@ -48,7 +48,7 @@ def autosched_backend(
         fw_compiler=compiler,
         bw_compiler=compiler,
         inference_compiler=compiler,
-        decompositions=core_aten_decompositions(),
+        decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
     return compile_graph(graph, example_inputs)

@@ -65,7 +65,7 @@ def partition_graph(graph: GraphModule) -> PartitionedGraph:
     support = _Support()
     with _without_guards(graph.graph):
         partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
-        groups = [tuple(p.nodes) for p in partitioner.propose_partitions()]
+        groups = [_without_last_views(tuple(p.nodes)) for p in partitioner.propose_partitions()]
     groups = [group for group in groups if any(map(computes, group))]
     order = order_groups(graph.graph, groups)
     if order is None:
@@ -94,6 +94,29 @@ def _without_guards(graph: Graph) -> Iterator[None]:
         for env in environments.values():
             stack.enter_context(env.suppress_guards())
         yield
+
+
+def _without_last_views(group: Group) -> Group:
+    """Return a group without the views that only other nodes read: as results of the group they would be copies.
+
+    ``mul -> t -> sort`` has the group ``mul``. A view of a view that stays in the group stays, too: the strides of that
+    result may differ from PyTorch's, where these have gaps.
+    """
+    members = set(group)
+    last: set[Node] = set()
+    for node in reversed(group):
+        if _is_view(node) and not any(user in members and user not in last for user in node.users):
+            last.add(node)
+    for node in group:
+        source = node.args[0] if node.args else None
+        if node in last and isinstance(source, Node) and source in members - last and _is_view(source):
+            last.discard(node)
+    return tuple(node for node in group if node not in last)
+
+
+def _is_view(node: Node) -> bool:
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and target.is_view and target is not aten.as_strided.default
 
 
 def _split_by_rank(graph: Graph, groups: Sequence[Group]) -> list[Group]:

@@ -1,0 +1,25 @@
+"""Decompositions of ATen operators before graphs are partitioned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+aten = torch.ops.aten
+
+_STATISTICS = (
+    aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm,
+    aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
+    aten._native_batch_norm_legit_no_training, aten._batch_norm_with_update_functional, aten._batch_norm_no_update,
+    aten.batch_norm_backward,
+)  # fmt: skip
+"""Operators of statistics and elementwise work. Divided, a backward pass keeps the statistics alone and computes the
+elements again. Whole ones would be kept: the min-cut partitioner recomputes neither reductions nor normalisations."""
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return torch's decompositions to core ATen operators, and those of normalisations."""
+    return {**core_aten_decompositions(), **get_decompositions(_STATISTICS)}
