@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from torch.fx import GraphModule
 
 import autosched
 from autosched.codegen.c import ENTRY
-from autosched.errors import InputError
+from autosched.errors import InputError, MeasureError
 from autosched.runtime.backends.cpu import CpuExecutable
 from autosched.runtime.call.compiled import CompiledPipeline
 from autosched.runtime.compile.host_compiler import find_compiler
@@ -108,7 +110,14 @@ def scheduled_pipeline(translation: Translation, target: str, options: Options) 
     shapes = {slot.name: slot.layout.shape for slot in translation.inputs if slot is not None and slot.name is not None}
     shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
     if options.mode == "autotune":
-        return autosched.autotune(pipeline, shapes, target, seconds=options.seconds, database=options.database)
+        database = None if options.database is None else database_of_region(options.database, pipeline.hash, shapes)
+        resume = database is not None and database.exists()
+        try:
+            return autosched.autotune(
+                pipeline, shapes, target, seconds=options.seconds, database=database, resume=resume
+            )
+        except MeasureError:  # no time for a measurement: the schedule with the best prediction follows
+            pass
     return autosched.schedule(
         pipeline,
         shapes,
@@ -119,6 +128,19 @@ def scheduled_pipeline(translation: Translation, target: str, options: Options) 
         cost=options.cost,
         seconds=options.seconds,
     )
+
+
+def database_of_region(database: str, pipeline: str, shapes: Mapping[str, tuple[int, ...]]) -> Path:
+    """Return the file of a region's results, beside the file of the options: each pipeline has one of its own.
+
+    Args:
+        database: The file of the options.
+        pipeline: Hash of the pipeline.
+        shapes: Shapes of its inputs.
+    """
+    path = Path(database)
+    digest = hashlib.sha256(f"{pipeline} {sorted(shapes.items())}".encode()).hexdigest()[:12]
+    return path.with_name(f"{path.stem}-{digest}{path.suffix}")
 
 
 def plan_of(translation: Translation, executable: CpuExecutable | None) -> HostPlan:
