@@ -10,7 +10,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 
 aten = torch.ops.aten
 
-_STATISTICS = (
+_DECOMPOSED = (
     aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm,
     aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training, aten._batch_norm_with_update_functional, aten._batch_norm_no_update,
@@ -22,4 +22,4 @@ elements again. Whole ones would be kept: the min-cut partitioner recomputes nei
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return torch's decompositions to core ATen operators, and those of normalisations."""
-    return {**core_aten_decompositions(), **get_decompositions(_STATISTICS)}
+    return {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED)}

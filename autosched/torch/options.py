@@ -30,6 +30,7 @@ class Options:
             that cannot be compiled, instead of running PyTorch's kernels.
         versions: Most sizes of a region for which code is kept.
         compile_in_background: Compile code for new sizes in a thread, while PyTorch's kernels compute.
+        reuse: Use compiled regions of earlier processes in the user's cache directory, and store new ones.
     """
 
     mode: Mode = "one-shot"
@@ -41,6 +42,7 @@ class Options:
     fallback: Fallback = "measure"
     versions: int = 32
     compile_in_background: bool = False
+    reuse: bool = True
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -55,7 +57,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "database": (str, type(None)),
     "versions": (int,),
 }
-_SWITCHES = ("compile_in_background",)
+_SWITCHES = ("compile_in_background", "reuse")
 
 
 def parse_options(options: Mapping[str, Any] | None, mode: str | None = None) -> Options:

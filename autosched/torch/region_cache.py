@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _REGIONS = DiskCache("region", suffix=".json")
 _LIBRARIES = DiskCache("library", suffix=".so")
 _PACKAGES = ("autosched", "autosched.search", "autosched.featurize", "autosched.model")
-_NOT_IN_KEY = ("fallback", "versions", "compile_in_background")
+_NOT_IN_KEY = ("fallback", "versions", "compile_in_background", "reuse")
 """Options without influence on code."""
 
 
@@ -52,7 +52,12 @@ class CachedRegion:
 
 
 def region_key(graph: GraphModule, arguments: Sequence[Any], options: Options) -> str | None:
-    """Return the cache key of a region for some arguments; None for a region that is not on the CPU alone."""
+    """Return the cache key of a region for some arguments; None for a region without an entry.
+
+    Regions have entries on the CPU alone, and where the options allow it.
+    """
+    if not options.reuse:
+        return None
     tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
     if any(t.device.type != "cpu" for t in tensors):
         return None

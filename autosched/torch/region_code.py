@@ -84,14 +84,15 @@ def compile_region(graph: GraphModule, arguments: Sequence[Any], options: Option
     if device.type == "cpu":
         find_compiler("c")  # before the search
     translation = translate(graph, arguments)
-    if device.type == "cpu":
-        executable = None
-        if translation.pipeline is not None:
-            executable = CpuExecutable(scheduled_pipeline(translation, "cpu", options).program)
-        return HostCode(plan_of(translation, executable))
+    is_host = device.type == "cpu"
     if translation.pipeline is None:
-        return RegionCode(translation, None, device)
-    return RegionCode(translation, scheduled_pipeline(translation, "cuda", options).compile(), device)
+        return HostCode(plan_of(translation, None)) if is_host else RegionCode(translation, None, device)
+    shapes = {slot.name: slot.layout.shape for slot in translation.inputs if slot is not None and slot.name is not None}
+    shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
+    compiled = scheduled_pipeline(translation, shapes, "cpu" if is_host else "cuda", options).compile()
+    if is_host and compiled.code is not None:
+        return HostCode(plan_of(translation, compiled.code))
+    return RegionCode(translation, compiled, device)
 
 
 def device_of(arguments: Sequence[Any]) -> torch.device:
@@ -103,12 +104,12 @@ def device_of(arguments: Sequence[Any]) -> torch.device:
     return next(iter(devices), next(first, torch.device("cpu")))
 
 
-def scheduled_pipeline(translation: Translation, target: str, options: Options) -> autosched.ScheduledPipeline:
+def scheduled_pipeline(
+    translation: Translation, shapes: Mapping[str, tuple[int, ...]], target: str, options: Options
+) -> autosched.ScheduledPipeline:
     """Return the schedule that the options ask for."""
     pipeline = translation.pipeline
     assert pipeline is not None
-    shapes = {slot.name: slot.layout.shape for slot in translation.inputs if slot is not None and slot.name is not None}
-    shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
     if options.mode == "autotune":
         database = None if options.database is None else database_of_region(options.database, pipeline.hash, shapes)
         resume = database is not None and database.exists()

@@ -160,7 +160,7 @@ def test_views_at_the_end_of_a_region_are_views() -> None:
 
     x = torch.rand(4, 6)
     torch.testing.assert_close(compiled(function)(x), function(x))
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         torch._dynamo.reset()
         torch.compile(function, backend="autosched", options=FAST)(x)
     regions = record[0][1]

@@ -58,7 +58,7 @@ def test_two_threads_compile_once() -> None:
         barrier.wait()
         results.append(f(x))
 
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         torch._dynamo.reset()
         f(x[:2])
         f(x[:3])
@@ -99,7 +99,7 @@ def test_autocast() -> None:
 def test_meta_tensors_and_fake_tensors_reach_no_code() -> None:
     f = compiled(smooth)
     f(torch.rand(3, 4))
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         torch._dynamo.reset()
         f(torch.rand(3, 4))
     region = record[0][1][0]

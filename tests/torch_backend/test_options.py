@@ -14,14 +14,14 @@ from autosched.torch.options import Options
 
 VALUES: dict[str, Any] = {
     "mode": "top5", "effort": "thorough", "strategy": "roots", "seconds": 2.5, "cost": "analytical",
-    "database": "results.sqlite", "fallback": "predict", "versions": 7, "compile_in_background": True,
+    "database": "results.sqlite", "fallback": "predict", "versions": 7, "compile_in_background": True, "reuse": False,
 }  # fmt: skip
 
 
 def arriving(**keywords: Any) -> Options:
     """Return the options of a region of a function compiled by name; a size without elements needs no search."""
     torch._dynamo.reset()
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         torch.compile(lambda x: x + 1, backend="autosched", **keywords)(torch.empty(0))
     return record[0][1][0].options
 
@@ -44,7 +44,7 @@ def test_the_keyword_mode_arrives() -> None:
 
 
 def test_unknown_options_are_errors_with_the_list() -> None:
-    with pytest.raises(BackendCompilerFailed, match=r"no option 'budget'; it has mode, effort, .*background"):
+    with pytest.raises(BackendCompilerFailed, match=r"no option 'budget'; it has mode, effort, .*background, reuse"):
         arriving(options={"budget": 3})
     with pytest.raises(BackendCompilerFailed, match=r"compile_in_background=1 .*expected True or False"):
         arriving(options={"compile_in_background": 1})

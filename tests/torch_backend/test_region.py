@@ -7,7 +7,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,23 +26,16 @@ Tensor = torch.Tensor
 MEASURED = {"strategy": "roots", "fallback": "measure"}
 
 
-@pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a test a cache of regions of its own; compiled libraries stay shared."""
-    monkeypatch.setattr(region_cache, "_REGIONS", region_cache.DiskCache("region", suffix=".json", root=tmp_path))
-
-
 def regions_of(function: Callable[..., Any], *args: Any, options: dict[str, Any]) -> tuple[Any, list[Region]]:
     """Return a compiled function after a call, and its regions."""
     torch._dynamo.reset()
     f = torch.compile(function, backend="autosched", options=options)
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         f(*args)
     return f, [region for _, regions in record for region in regions]
 
 
 @pytest.mark.parametrize(("seconds", "by_pytorch"), [((2e-3, 1e-3), True), ((1e-3, 2e-3), False)])
-@pytest.mark.usefixtures("empty_cache")
 def test_the_faster_side_is_kept(
     seconds: tuple[float, float], by_pytorch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,12 +71,11 @@ def test_a_comparison_takes_turns_and_ends_in_time() -> None:
     assert len(order) == 2 * (comparison.MOST_TURNS + 1)
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_an_index_error_in_the_comparison_reaches_the_caller() -> None:
     torch._dynamo.reset()
     f = torch.compile(lambda x, i: x[i] * 2, backend="autosched", options=MEASURED)
     x = torch.rand(5)
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         for _ in range(2):
             with pytest.raises(IndexError, match="out of range"):
                 f(x, torch.tensor([0, 5]))
@@ -99,7 +90,6 @@ def unsupported(*_: Any) -> None:
     raise UnsupportedError("a form of the test")
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_a_region_that_cannot_be_compiled_is_left_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(region_code, "translate", unsupported)
     torch._dynamo.reset()
@@ -112,7 +102,6 @@ def test_a_region_that_cannot_be_compiled_is_left_with_one_warning(monkeypatch: 
         compiled(lambda x: x * 2)(torch.rand(3))
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_an_error_of_our_own_leaves_the_region_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(region_code, "translate", lambda *_: {}["missing"])
     torch._dynamo.reset()
@@ -121,7 +110,6 @@ def test_an_error_of_our_own_leaves_the_region_too(monkeypatch: pytest.MonkeyPat
         torch.testing.assert_close(f(torch.ones(3)), torch.full((3,), 2.0))
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_without_a_compiler_pytorch_computes_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     for name in ("CC", "AUTOSCHED_CC"):
@@ -136,7 +124,6 @@ def test_without_a_compiler_pytorch_computes_with_one_warning(monkeypatch: pytes
         compiled(lambda x: x * 2)(torch.rand(3))
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_compilation_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     compile_region = region_code.compile_region
     threads: list[str] = []
@@ -163,7 +150,6 @@ def test_compilation_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     assert region.compilations == 1
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_an_error_in_the_background_is_raised_by_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(region_code, "translate", unsupported)
     torch._dynamo.reset()
@@ -179,7 +165,6 @@ def test_an_error_in_the_background_is_raised_by_a_call(monkeypatch: pytest.Monk
         calls()
 
 
-@pytest.mark.usefixtures("empty_cache")
 def test_a_cached_region_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def function(x: Tensor, i: Tensor) -> Any:
         return x[:, i] * torch.linspace(0, 1, 3), x.amax(1), i.flip(0)
@@ -217,9 +202,8 @@ def test_the_key_has_everything_that_code_depends_on() -> None:
     assert region_cache.region_key(region.graph, (x.to("meta"),), options) is None
 
 
-def test_damaged_entries_are_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = region_cache.DiskCache("region", suffix=".json", root=tmp_path)
-    monkeypatch.setattr(region_cache, "_REGIONS", cache)
+def test_damaged_entries_are_compiled_again() -> None:
+    cache = region_cache._REGIONS
     regions_of(lambda x: x * 2, torch.rand(7), options=FAST)
     (entry,) = cache.entries()
     for content in (b"{}", b"[1", entry.path.read_bytes().replace(b'"library": "', b'"library": "0')):
@@ -293,3 +277,13 @@ def test_warnings_are_no_errors_of_a_call() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         torch.testing.assert_close(compiled(lambda x: x * 2)(torch.ones(3)), torch.full((3,), 2.0))
+
+
+def test_the_last_used_sizes_are_kept() -> None:
+    torch._dynamo.reset()
+    f = torch.compile(lambda x: x * 3, backend="autosched", options={**FAST, "versions": 2}, dynamic=True)
+    with autosched.torch.explanation.recording() as record:
+        for n in (3, 4, 3, 5):
+            f(torch.ones(n))
+    (region,) = record[0][1]
+    assert [key[-1][0] for key in region.versions] == [(3,), (5,)]

@@ -24,7 +24,7 @@ def stencil(x: Tensor) -> Tensor:
 
 def test_eight_sizes_need_two_graphs_and_a_version_each() -> None:
     f = compiled(lambda x: torch.tanh(x) * 2)
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         for n in (4, 5, 7, 8, 9, 12, 15, 16):
             x = torch.rand(n, n + 1)
             for _ in range(2):
@@ -46,7 +46,7 @@ def test_marked_dimensions_and_symbolic_backward_graphs() -> None:
         return (torch.sin(x * w) / x.shape[0]).sum()
 
     f = compiled(function)
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         for n in (3, 5, 8):
             x, w = torch.rand(n, 4, requires_grad=True), torch.rand(4, requires_grad=True)
             torch._dynamo.mark_dynamic(x, 0)
@@ -98,7 +98,7 @@ def test_integers_and_floats_as_arguments() -> None:
 def test_a_float_of_each_call_needs_no_new_code() -> None:
     f = compiled(lambda x, a: torch.sin(x) * a)
     x = torch.rand(4)
-    with autosched.torch.explanation._recording() as record:
+    with autosched.torch.explanation.recording() as record:
         for a in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
             torch.testing.assert_close(f(x, a), torch.sin(x) * a)
     assert len(record) <= 2

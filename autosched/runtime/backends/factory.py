@@ -112,7 +112,8 @@ def make_executable(
         from autosched.runtime.backends.emulator import EmulatedExecutable
 
         return HostExecutable(signature, EmulatedExecutable(program).run, launch_info(program))
-    return HostExecutable(signature, CpuExecutable(program).run, launch_info(program))
+    code = CpuExecutable(program)
+    return HostExecutable(signature, code.run, launch_info(program), code)
 
 
 def launch_info(program: Program) -> tuple[KernelInfo, ...]:

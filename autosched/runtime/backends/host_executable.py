@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from autosched.errors import InputError
 from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.runtime.call.buffers import as_host_array, empty_like_caller
 from autosched.runtime.call.signature import CallSignature, KernelCall, check_no_overlap
+
+if TYPE_CHECKING:
+    from autosched.runtime.backends.cpu import CpuExecutable
 
 Array = np.ndarray[Any, Any]
 
@@ -22,6 +25,7 @@ class HostExecutable:
         signature: Inputs, outputs and parameters.
         run: Computes outputs in place, from checked inputs, outputs and scalars by name.
         resources: The kernels in launch order.
+        code: The compiled C, on the backend ``cpu``.
     """
 
     def __init__(
@@ -29,10 +33,12 @@ class HostExecutable:
         signature: CallSignature,
         run: Callable[[Mapping[str, Array], Mapping[str, Array], Mapping[str, Any]], None],
         resources: tuple[KernelInfo, ...] = (),
+        code: CpuExecutable | None = None,
     ) -> None:
         self._signature = signature
         self._run = run
         self.resources = resources
+        self.code = code
 
     def call(self, call: KernelCall) -> dict[str, Any]:
         """Run the pipeline on arrays in host memory; see `Executable`."""

@@ -12,6 +12,7 @@ from autosched.runtime.backends.kernel_info import KernelInfo
 from autosched.runtime.call.signature import CallSignature
 
 if TYPE_CHECKING:
+    from autosched.runtime.backends.cpu import CpuExecutable
     from autosched.runtime.benchmark import Benchmark
 
 
@@ -35,6 +36,11 @@ class CompiledPipeline:
     def resources(self) -> tuple[KernelInfo, ...]:
         """The kernels in launch order; with registers, stack and spills for the backend ``cuda``."""
         return self._executable.resources
+
+    @property
+    def code(self) -> CpuExecutable | None:
+        """The compiled C, for callers that pass addresses themselves; None on other backends than ``cpu``."""
+        return getattr(self._executable, "code", None)
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, *, out: Any = None, **arguments: Any) -> Any:
         """Compute the pipeline.
