@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ class HostCode:
         if plan.library is not None:
             self._entry = load_function(plan.library, plan.entry, parameters=2)
             if plan.elements <= SERIAL_ELEMENTS:
-                self._threads = _thread_limits(load_library(plan.library))
+                self._threads = thread_limits(plan.library)
         self._pointers = ctypes.c_void_p * max(len(plan.addresses), 1)
         self._template = [plan.constants[k].data_ptr() if kind == "constant" else 0 for kind, k in plan.addresses]
         self._arguments = [(at, k, plan.alignments[k]) for at, k in self._places("argument")]
@@ -127,8 +128,10 @@ def _workspace(size: int) -> torch.Tensor:
     return memory
 
 
-def _thread_limits(library: ctypes.CDLL) -> tuple[Any, Any] | None:
+def thread_limits(library: Path) -> tuple[Any, Any] | None:
+    """Return the functions that get and set the most threads of the caller's kernels; None without OpenMP."""
+    loaded = load_library(library)
     try:
-        return library.omp_get_max_threads, library.omp_set_num_threads
-    except AttributeError:  # compiled without OpenMP
+        return loaded.omp_get_max_threads, loaded.omp_set_num_threads
+    except AttributeError:
         return None

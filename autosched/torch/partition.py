@@ -32,7 +32,8 @@ _COPIES = frozenset({
 
 
 _ACCUMULATIONS = frozenset({
-    "embedding_dense_backward", "index_add", "index_put", "_index_put_impl", "_unsafe_index_put", "index_reduce",
+    "embedding_dense_backward", "index_add", "index_put", "_index_put_impl", "_unsafe_index_put",
+    "_unsafe_masked_index_put_accumulate", "index_reduce",
     "put", "scatter_add", "scatter_reduce", "grid_sampler_2d_backward", "grid_sampler_3d_backward",
     "upsample_bicubic2d_backward", "upsample_bilinear2d_backward", "histc", "bincount",
 })  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import torch
 
 import autosched.torch
 from autosched.errors import InputError
-from autosched.torch.backend import check_version
+from autosched.torch.backend import TORCH, check_version
 from tests.torch_backend.compiled import FAST, compiled
 
 Tensor = torch.Tensor
@@ -151,3 +153,6 @@ def test_another_version_of_pytorch_is_refused() -> None:
     check_version(torch.__version__)
     with pytest.raises(InputError, match=r"needs PyTorch 2\.13, this is 2\.4\.1: install torch==2\.13\.\*"):
         check_version("2.4.1")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    (requirement,) = project["project"]["optional-dependencies"]["torch-compile"]
+    assert requirement.startswith(f"torch>={TORCH},")
