@@ -76,15 +76,20 @@ def _data_edges(position: Mapping[Node, int]) -> Iterator[tuple[Node, Node]]:
 
 def _effect_edges(position: Mapping[Node, int]) -> Iterator[tuple[Node, Node]]:
     random: Node | None = None
-    for node, place in position.items():
+    write: Node | None = None
+    since: list[Node] = []  # nodes after the last write; earlier ones come before it
+    for node in position:
+        if write is not None:
+            yield write, node
         if is_random(node):
             if random is not None:
                 yield random, node
             random = node
         if is_write(node):
-            for other, at in position.items():
-                if at != place:
-                    yield (other, node) if at < place else (node, other)
+            yield from ((other, node) for other in since)
+            write, since = node, []
+        else:
+            since.append(node)
 
 
 def effect_ranks(graph: Graph) -> dict[Node, tuple[int, int]]:

@@ -51,6 +51,8 @@ class RegionCode:
         for slot, argument in zip(translation.inputs, arguments, strict=True):
             if slot is not None and slot.name is not None:
                 plain = argument.detach()
+                if plain.device != self.device:  # PyTorch allows a number in host memory beside tensors of a GPU
+                    plain = plain.to(self.device)
                 arrays[slot.name] = slot.layout.array(plain_copy(plain) if plain.is_neg() else plain)
         out = {
             slot.name: slot.layout.array(tensor)

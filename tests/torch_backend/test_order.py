@@ -45,6 +45,23 @@ def test_a_write_comes_after_earlier_reads() -> None:
     assert names_of(partition.graph)[-1] == "copy__default"
 
 
+def test_nodes_stay_on_their_side_of_each_write() -> None:
+    def build(g: Graph, x: Node, y: Node) -> Any:
+        results = []
+        for k in range(3):
+            results.append(g.call_function(aten.mul.Tensor, (x, k + 2)))
+            g.call_function(aten.copy_.default, (x, y))
+            g.call_function(aten.copy_.default, (y, results[-1]))
+        return tuple(results)
+
+    module = graph_of(build, "x", "y")
+    x, y = torch.rand(4), torch.rand(4)
+    expected = module(x.clone(), y.clone())
+    partition = partition_graph(module)
+    assert len(partition.regions) == 3  # one region of all three products has no place between the writes
+    torch.testing.assert_close(partition.graph(x, y), expected)
+
+
 def test_random_nodes_keep_their_order() -> None:
     """The second random node could come first by its data, as both operands of the region are then complete."""
 

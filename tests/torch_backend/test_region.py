@@ -260,7 +260,8 @@ def test_a_call_costs_little_beside_the_kernel() -> None:
     _, (region,) = regions_of(lambda x: x + 1, x, options=FAST)
     (code,) = region.versions.values()
     assert isinstance(code, HostCode)
-    pointers = code._pointers(x.data_ptr(), torch.empty_like(x).data_ptr())
+    result = torch.empty_like(x)
+    pointers = code._pointers(*({"argument": x, "result": result}[kind].data_ptr() for kind, _ in code.plan.addresses))
 
     def least(call: Callable[[], Any]) -> float:
         times = []
