@@ -161,9 +161,9 @@ class Region(torch.nn.Module):
 
     def _compiled(self, arguments: Sequence[Any]) -> _Candidate:
         self.compilations += 1
-        key = region_key(self.graph, arguments, self.options)
-        cached = None if key is None else find_region(key)
         try:
+            key = region_key(self.graph, arguments, self.options)
+            cached = None if key is None else find_region(key)
             if cached is not None:
                 return _Candidate(HostCode(cached.plan), key, cached.seconds)
             from autosched.torch.region_code import compile_region  # the search takes a second to import
