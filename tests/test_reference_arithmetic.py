@@ -162,13 +162,24 @@ def test_scalar_functions_match_numpy_in_the_operands_type() -> None:
     table: list[tuple[Any, Any]] = [
         (a.sqrt, np.sqrt), (a.exp, np.exp), (a.log, np.log), (a.sin, np.sin), (a.cos, np.cos), (a.tan, np.tan),
         (a.tanh, np.tanh), (a.atan, np.arctan), (a.asin, np.arcsin), (a.acos, np.arccos), (a.floor, np.floor),
-        (a.ceil, np.ceil), (a.trunc, np.trunc), (a.round, np.rint),
+        (a.ceil, np.ceil), (a.trunc, np.trunc), (a.round, np.rint), (a.exp2, np.exp2), (a.expm1, np.expm1),
+        (a.log2, np.log2), (a.log10, np.log10), (a.log1p, np.log1p), (a.sinh, np.sinh), (a.cosh, np.cosh),
+        (a.asinh, np.arcsinh), (a.acosh, np.arccosh), (a.atanh, np.arctanh),
+        (a.erf, lambda v: np.array([math.erf(e) for e in v], v.dtype)),
+        (a.erfc, lambda v: np.array([math.erfc(e) for e in v], v.dtype)),
     ]  # fmt: skip
     for ours, theirs in table:
-        got = compute(ours, p)
+        point = p + 1 if ours is a.acosh else p
+        got = compute(ours, point)
         assert got.dtype == np.float32
-        np.testing.assert_array_equal(got, theirs(p))
-    for ours, theirs in [(a.pow, np.power), (a.atan2, np.arctan2), (a.fmod, np.fmod), (a.hypot, np.hypot)]:
+        np.testing.assert_array_equal(got, theirs(point))
+    for ours, theirs in [
+        (a.pow, np.power),
+        (a.atan2, np.arctan2),
+        (a.fmod, np.fmod),
+        (a.hypot, np.hypot),
+        (a.copysign, np.copysign),
+    ]:
         np.testing.assert_array_equal(compute(ours, p, q), theirs(p, q))
 
 

@@ -24,11 +24,12 @@ from autosched.lang.operators import (
 )
 from autosched.lang.source_location import caller_location
 
-UNARY_FLOAT = frozenset(
-    {"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round"}
-)
-BINARY_FLOAT = frozenset({"pow", "atan2", "fmod", "hypot"})
-EXACT_FLOAT = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "fmod"})
+UNARY_FLOAT = frozenset({
+    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "floor", "ceil", "trunc", "round",
+})  # fmt: skip
+BINARY_FLOAT = frozenset({"pow", "atan2", "fmod", "hypot", "copysign"})
+EXACT_FLOAT = frozenset({"sqrt", "floor", "ceil", "trunc", "round", "fmod", "copysign"})
 """Functions with exact IEEE results: all backends agree bit for bit."""
 
 
@@ -121,9 +122,34 @@ def exp(e: ExprLike) -> Expr:
     return _elementary("exp", e)
 
 
+def exp2(e: ExprLike) -> Expr:
+    """Return 2 to the power of the argument."""
+    return _elementary("exp2", e)
+
+
+def expm1(e: ExprLike) -> Expr:
+    """Return ``exp(e) - 1`` without cancellation near zero."""
+    return _elementary("expm1", e)
+
+
 def log(e: ExprLike) -> Expr:
     """Return the natural logarithm."""
     return _elementary("log", e)
+
+
+def log2(e: ExprLike) -> Expr:
+    """Return the logarithm to base 2."""
+    return _elementary("log2", e)
+
+
+def log10(e: ExprLike) -> Expr:
+    """Return the logarithm to base 10."""
+    return _elementary("log10", e)
+
+
+def log1p(e: ExprLike) -> Expr:
+    """Return ``log(1 + e)`` without cancellation near zero."""
+    return _elementary("log1p", e)
 
 
 def sin(e: ExprLike) -> Expr:
@@ -141,9 +167,44 @@ def tan(e: ExprLike) -> Expr:
     return _elementary("tan", e)
 
 
+def sinh(e: ExprLike) -> Expr:
+    """Return the hyperbolic sine."""
+    return _elementary("sinh", e)
+
+
+def cosh(e: ExprLike) -> Expr:
+    """Return the hyperbolic cosine."""
+    return _elementary("cosh", e)
+
+
 def tanh(e: ExprLike) -> Expr:
     """Return the hyperbolic tangent."""
     return _elementary("tanh", e)
+
+
+def asinh(e: ExprLike) -> Expr:
+    """Return the inverse hyperbolic sine."""
+    return _elementary("asinh", e)
+
+
+def acosh(e: ExprLike) -> Expr:
+    """Return the inverse hyperbolic cosine; NaN below 1."""
+    return _elementary("acosh", e)
+
+
+def atanh(e: ExprLike) -> Expr:
+    """Return the inverse hyperbolic tangent; NaN outside of [-1, 1]."""
+    return _elementary("atanh", e)
+
+
+def erf(e: ExprLike) -> Expr:
+    """Return the error function."""
+    return _elementary("erf", e)
+
+
+def erfc(e: ExprLike) -> Expr:
+    """Return ``1 - erf(e)`` without cancellation for large arguments."""
+    return _elementary("erfc", e)
 
 
 def atan(e: ExprLike) -> Expr:
@@ -199,6 +260,11 @@ def fmod(a: ExprLike, b: ExprLike) -> Expr:
 def hypot(a: ExprLike, b: ExprLike) -> Expr:
     """Return ``sqrt(a*a + b*b)`` without overflow."""
     return float_call("hypot", a, b)
+
+
+def copysign(a: ExprLike, b: ExprLike) -> Expr:
+    """Return the magnitude of ``a`` with the sign of ``b``, that of a zero or NaN included."""
+    return float_call("copysign", a, b)
 
 
 def hash_u32(*keys: ExprLike) -> Expr:

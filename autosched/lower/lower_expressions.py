@@ -19,9 +19,10 @@ from autosched.lower.builder import CheckedIndex
 from autosched.lower.ir import CompareIndex, ConstValue, IndexValue, Op, Value, VarRef
 from autosched.lower.kernel_context import EmitMode, KernelContext
 
-HOISTED = frozenset(
-    {"truediv", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "atan2", "hypot", "pow"}
-)
+HOISTED = frozenset({
+    "truediv", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
+    "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "atan2", "hypot", "pow",
+})  # fmt: skip
 """Operations that are hoisted out of loops in modes that hoist."""
 
 

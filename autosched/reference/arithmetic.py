@@ -8,6 +8,7 @@ exact: their type is int64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,10 +29,20 @@ UFUNCS: dict[str, np.ufunc] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 
-_CALLS: dict[str, np.ufunc] = {
-    "sqrt": np.sqrt, "exp": np.exp, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh,
-    "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
-    "round": np.rint, "pow": np.power, "atan2": np.arctan2, "fmod": np.fmod, "hypot": np.hypot,
+
+def _of_python(function: Callable[[float], float]) -> Operation:
+    """Return a function that NumPy lacks, computed in float64 and rounded to the operand's type."""
+    of_objects = np.frompyfunc(function, 1, 1)
+    return lambda v: np.asarray(of_objects(v)).astype(v.dtype)
+
+
+_CALLS: dict[str, Operation] = {
+    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
+    "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "erf": _of_python(math.erf), "erfc": _of_python(math.erfc),
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "pow": np.power, "atan2": np.arctan2,
+    "fmod": np.fmod, "hypot": np.hypot, "copysign": np.copysign,
 }  # fmt: skip
 
 

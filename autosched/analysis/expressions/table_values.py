@@ -45,6 +45,8 @@ _LARGEST_EXACT = 1 << 53
 _ELEMENTARY: Mapping[str, Callable[..., Any]] = {
     "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "tanh": np.tanh,
     "atan": np.arctan, "asin": np.arcsin, "acos": np.arccos, "pow": np.power, "atan2": np.arctan2, "hypot": np.hypot,
+    "exp2": np.exp2, "expm1": np.expm1, "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sinh": np.sinh,
+    "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
 }  # fmt: skip
 _INTEGER: Mapping[str, Callable[[int, int], int]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "min": min, "max": max, "and": operator.and_,

@@ -13,7 +13,8 @@ from autosched.errors import CompileError
 _BEFORE_FUNCTIONS = re.compile(r"^// FUNCTIONS\b.*\n\n", re.MULTILINE)
 _DEFINITION = re.compile(r"^AS_FN (?P<result>[a-z ]+?) (?P<name>as_\w+)\((?P<parameters>[^)]*)\) \{$", re.MULTILINE)
 ELEMENTARY = re.compile(r"as_(exp|log|sin|cos|tan|tanh|asin|acos|atan|pow|atan2|hypot)_f(32|64)")
-"""Helper functions with vector variants in `vector_math`."""
+RARE_ELEMENTARY = re.compile(r"as_(exp2|expm1|log2|log10|log1p|sinh|cosh|asinh|acosh|atanh|erf|erfc)_f(32|64)")
+"""Helper functions with vector variants in `vector_math`; the second ones are declared where they are used."""
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
@@ -90,9 +91,14 @@ def vector_math(used: Collection[str]) -> str:
     Args:
         used: Names of scalar helper functions.
     """
-    if not any(ELEMENTARY.fullmatch(name) for name in used):
+    rare = sorted({m[1] for name in used if (m := RARE_ELEMENTARY.fullmatch(name))})
+    if not rare and not any(ELEMENTARY.fullmatch(name) for name in used):
         return ""
-    return files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
+    text = files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
+    if rare:
+        text += "#if defined(AS_VECTOR_MATH) && __GLIBC_PREREQ(2, 35)\n"
+        text += "".join(f"AS_OF_ONE({name})\n" for name in rare) + "#endif\n"
+    return text
 
 
 def workarounds(body: str) -> str:

@@ -30,8 +30,9 @@ C_NAMES: dict[str, str] = {
 
 UNARY_FUNCTIONS = (
     "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "atan", "asin", "acos", "floor", "ceil", "trunc", "round",
+    "exp2", "expm1", "log2", "log10", "log1p", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
-BINARY_FUNCTIONS = ("pow", "atan2", "fmod", "hypot")
+BINARY_FUNCTIONS = ("pow", "atan2", "fmod", "hypot", "copysign")
 
 # C's round takes halves away from zero; rint takes them to even.
 _LIBRARY_NAMES = {"round": "rint"}

@@ -31,12 +31,14 @@ from autosched.lang.expr import (
 
 LIBRARY = {
     "exp": 1.0, "log": 1.2, "sin": 1.2, "cos": 1.0, "hypot": 1.4, "asin": 2.0, "acos": 2.0, "atan": 2.2,
-    "pow": 2.6, "tan": 3.0, "tanh": 5.0, "atan2": 5.5,
+    "pow": 2.6, "tan": 3.0, "tanh": 5.0, "atan2": 5.5, "exp2": 1.1, "expm1": 6.4, "log2": 1.2, "log10": 2.7,
+    "log1p": 6.0, "sinh": 9.8, "cosh": 3.5, "asinh": 6.3, "acosh": 4.3, "atanh": 12.0, "erf": 8.6, "erfc": 8.9,
 }  # fmt: skip
 """Times of scalar elementary functions, relative to a float32 exponential."""
 VECTOR_LIBRARY = {
     "exp": 63.0, "log": 55.0, "sin": 53.0, "cos": 55.0, "hypot": 46.0, "asin": 55.0, "acos": 57.0, "atan": 57.0,
-    "pow": 200.0, "tan": 61.0, "tanh": 55.0, "atan2": 71.0,
+    "pow": 200.0, "tan": 61.0, "tanh": 55.0, "atan2": 71.0, "exp2": 54.0, "expm1": 58.0, "log2": 53.0, "log10": 54.0,
+    "log1p": 60.0, "sinh": 58.0, "cosh": 58.0, "asinh": 74.0, "acosh": 102.0, "atanh": 62.0, "erf": 72.0, "erfc": 107.0,
 }  # fmt: skip
 """Times of vector elementary functions, relative to an addition.
 
@@ -314,5 +316,7 @@ def _call_cost(e: Call, wide: float) -> tuple[float, float, float, float, float]
             return 8, 0, 10, 0, 0
         case "fmod":
             return 0, 0, FLOAT_REMAINDER, 0, 1
+        case "copysign":  # two masks and their union
+            return 3 * wide, 0, 3, 0, 0
     one, vectors = DOUBLE_CALL if e.dtype.bits == 64 else (1.0, 1.0)
     return VECTOR_LIBRARY[e.name] * wide * vectors, 0, 0, LIBRARY[e.name] * one, 0
