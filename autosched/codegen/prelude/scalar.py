@@ -96,8 +96,8 @@ def vector_math(used: Collection[str]) -> str:
         return ""
     text = files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
     if rare:
-        text += "#if defined(AS_VECTOR_MATH) && __GLIBC_PREREQ(2, 35)\n"
-        text += "".join(f"AS_OF_ONE({name})\n" for name in rare) + "#endif\n"
+        declarations = "".join(f"AS_OF_ONE({name})\n" for name in rare)
+        text += f"#ifdef AS_VECTOR_MATH\n#if __GLIBC_PREREQ(2, 35)\n{declarations}#endif\n#endif\n"
     return text
 
 

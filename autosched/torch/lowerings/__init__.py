@@ -1,6 +1,6 @@
 """Lowerings of ATen operators to the language, one module for each family."""
 
-from autosched.torch.lowerings import convolution, indexing, pointwise, reductions, views
+from autosched.torch.lowerings import convolution, division, elementary, indexing, pointwise, reductions, views
 from autosched.torch.lowerings.registry import LOWERINGS, Entry, Lowering, LoweringContext, register
 
 __all__ = [
@@ -9,6 +9,8 @@ __all__ = [
            "Lowering",
            "LoweringContext",
            "convolution",
+           "division",
+           "elementary",
            "indexing",
            "pointwise",
            "reductions",

@@ -13,6 +13,7 @@ from autosched.lang.operators import as_expr
 from autosched.torch.lowerings.pointwise import constant, converted
 from autosched.torch.lowerings.reductions import accumulator, fold
 from autosched.torch.lowerings.registry import LoweringContext, register
+from autosched.torch.lowerings.views import guarded_index
 from autosched.torch.tensors import Point, TensorValue, element_type
 
 aten = torch.ops.aten
@@ -68,8 +69,9 @@ def lower_convolution(
                     moved = moved // stride[k]
             else:
                 moved = as_expr(i) * stride[k] - padding[k] + as_expr(t) * dilation[k]
-            index.append(moved)
-            if transposed or padding[k]:
+            guarded = transposed or padding[k]
+            index.append(guarded_index(source, 2 + k, moved) if guarded else moved)
+            if guarded:
                 conditions += [moved >= 0, moved < a.shape[2 + k]]
         of_input = group * channels_in + c if groups > 1 else c
         value = converted(source.at((image, of_input, *index)), inner)

@@ -134,7 +134,6 @@ _simple(aten.minimum.default, lambda a, b: a & b if a.dtype == bool_ else fn.min
 _simple(aten.maximum.default, lambda a, b: a | b if a.dtype == bool_ else fn.max(a, b))
 _simple(aten.neg.default, lambda a: -a)
 _simple(aten.abs.default, lambda a: a if a.dtype == bool_ else fn.abs(a))
-_simple(aten.fmod.Tensor, lambda a, b: fn.fmod(a, b))
 
 for _name in ("eq", "ne"):
     for _overload in ("Tensor", "Scalar"):
@@ -199,40 +198,6 @@ def _sign(a: Expr) -> Expr:
 def lower_div(context: LoweringContext, a: Operand, b: Operand) -> TensorValue:
     """True division."""
     return pointwise(context, (a, b), lambda x, y: x / y, _INT_TO_FLOAT)
-
-
-@register(
-    aten.div.Tensor_mode, aten.div.Scalar_mode, unsupported=lambda a, b, rounding_mode: _rounded_by(a, rounding_mode)
-)
-def lower_div_mode(context: LoweringContext, a: Operand, b: Operand, rounding_mode: str | None) -> TensorValue:
-    """Division of floating-point numbers, rounded down or towards zero."""
-    kind = _INT_TO_FLOAT if rounding_mode is None else Kind.DEFAULT
-    rounded = {None: lambda q: q, "floor": fn.floor, "trunc": fn.trunc}[rounding_mode]
-    return pointwise(context, (a, b), lambda x, y: rounded(x / y), kind)
-
-
-def _rounded_by(a: torch.Tensor, mode: str | None) -> str | None:
-    if mode is not None and not a.dtype.is_floating_point:
-        return "rounded division of integers"
-    return None
-
-
-@register(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
-def lower_pow(context: LoweringContext, a: Operand, b: Operand) -> TensorValue:
-    """Power; of a small integer exponent a product."""
-    if not context.fake.dtype.is_floating_point:
-        if isinstance(b, TensorValue) or not 0 <= b <= 8:
-            raise UnsupportedError("a power of integers with an exponent that is no small number")
-        return pointwise(context, (a,), lambda x: constant(1, x.dtype) if b == 0 else fn.pow(x, int(b)))
-    if not isinstance(b, TensorValue) and b in (0, 0.5, 1, 2, 3):
-        return pointwise(context, (a,), lambda x: _small_power(x, b))
-    return pointwise(context, (a, b), fn.pow, Kind.BOOL_TO_LONG)
-
-
-def _small_power(x: Expr, exponent: float) -> Expr:
-    if exponent == 0:
-        return constant(1, x.dtype)
-    return fn.sqrt(x) if exponent == 0.5 else fn.pow(x, int(exponent))
 
 
 @register(aten.where.self)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from autosched.lang import functions as fn
-from autosched.lang.expr import Binary, Const, Expr, ExprLike, RVar, Var
+from autosched.lang.expr import Expr, ExprLike
 from autosched.lang.operators import as_expr
 from autosched.torch.lowerings.pointwise import constant, copied
 from autosched.torch.lowerings.registry import LoweringContext, register
@@ -156,14 +156,17 @@ def _moved(i: ExprLike, offset: int, step: int = 1) -> ExprLike:
     return e + offset if offset else e
 
 
-def guarded(i: ExprLike, extent: int) -> ExprLike:
-    """Return a coordinate that a condition guards; a clamp states the range of one that is no moved Var.
-
-    The analysis of ranges finds the guard of ``x - 3`` in ``x >= 3``, but not where a part of an index is guarded.
-    """
-    e = as_expr(i)
-    parts = [e.a, e.b] if isinstance(e, Binary) and e.op in ("add", "sub") else [e]
-    return e if all(isinstance(part, Var | RVar | Const) for part in parts) else fn.clamp(e, 0, extent - 1)
+@register(aten.split_with_sizes.default)
+def lower_split(
+    context: LoweringContext, a: TensorValue, sizes: Sequence[int], dim: int = 0
+) -> tuple[TensorValue, ...]:
+    """Divide a dimension into ranges."""
+    axis = axis_of(dim, len(a.shape))
+    starts = [sum(sizes[:k]) for k in range(len(sizes))]
+    return tuple(
+        view_of(a, fake, lambda p, first=start: [*p[:axis], _moved(p[axis], first), *p[axis + 1 :]])
+        for start, fake in zip(starts, context.fake, strict=True)
+    )
 
 
 @register(aten.flip.default)
@@ -263,6 +266,14 @@ def lower_repeat(context: LoweringContext, a: TensorValue, repeats: Sequence[int
     return view_of(a, context.fake, index)
 
 
+def guarded_index(a: TensorValue, axis: int, index: ExprLike) -> ExprLike:
+    """Return an index that a condition guards, clamped unless the tensor is an array.
+
+    Bounds of an array's own coordinate follow from the condition, those of an index into a flat array do not.
+    """
+    return index if a.source is not None else fn.clamp(index, 0, a.shape[axis] - 1)
+
+
 @register(aten.cat.default)
 def lower_cat(context: LoweringContext, tensors: Sequence[TensorValue], dim: int = 0) -> TensorValue:
     """Join tensors along a dimension."""
@@ -276,8 +287,8 @@ def lower_cat(context: LoweringContext, tensors: Sequence[TensorValue], dim: int
         result: Expr | None = None
         for t in reversed(parts):
             low -= t.shape[axis]
-            place = guarded(_moved(p[axis], -low), t.shape[axis])
-            here = fn.cast(dtype, t.at((*p[:axis], place, *p[axis + 1 :])))
+            moved = guarded_index(t, axis, _moved(p[axis], -low))
+            here = fn.cast(dtype, t.at((*p[:axis], moved, *p[axis + 1 :])))
             result = here if result is None else fn.select(as_expr(p[axis]) < low + t.shape[axis], here, result)
         return result if result is not None else constant(0, dtype)
 
@@ -299,9 +310,9 @@ def lower_constant_pad(context: LoweringContext, a: TensorValue, pad: Sequence[i
     def at(p: Point) -> Expr:
         index: list[ExprLike] = []
         conditions: list[Expr] = []
-        for i, low, high, n in zip(p, before, after, a.shape, strict=True):
+        for k, (i, low, high, n) in enumerate(zip(p, before, after, a.shape, strict=True)):
             moved = as_expr(_moved(i, -low))
-            index.append(guarded(moved, n) if low > 0 or high > 0 else moved)
+            index.append(guarded_index(a, k, moved) if low > 0 or high > 0 else moved)
             if low > 0:
                 conditions.append(moved >= 0)
             if high > 0:
