@@ -16,7 +16,8 @@ from autosched.lang.operators import as_expr, binary
 from autosched.lang.rdom import OPERATOR_OF, RDom, argmax, argmin, reduction_identity
 from autosched.torch.lowerings.pointwise import constant, converted
 from autosched.torch.lowerings.registry import LoweringContext, register
-from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates, element_type
+from autosched.torch.lowerings.views import reshaped_index
+from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates, element_type, view_of
 
 aten = torch.ops.aten
 
@@ -268,10 +269,12 @@ def _variance(
 
 def _arg_extreme(context: LoweringContext, a: TensorValue, dim: int, kind: str) -> Func:
     """Return a Func of the places and values of the first extreme elements along a dimension."""
+    if not a.shape:  # a number is a row of one element
+        a = view_of(a, a.fake.reshape(1), lambda p: [])
     rank = len(a.shape)
-    axis = dim % rank if rank else 0
-    if not rank or not a.shape[axis]:
-        raise UnsupportedError(f"arg{kind} of a number or of no element")
+    axis = dim % rank
+    if not a.shape[axis]:
+        raise UnsupportedError(f"arg{kind} of no element")
     source = a.stored(f"{context.name}_of")
     outer = coordinates(rank - 1)
     domain = RDom("r", k=a.shape[axis])
@@ -293,7 +296,10 @@ def _lower_arg(operator: Any, kind: str) -> None:
     @register(operator)
     def lower(context: LoweringContext, a: TensorValue, dim: int | None = None, keepdim: bool = False) -> TensorValue:
         if dim is None:
-            raise UnsupportedError(f"arg{kind} of a whole tensor")
+            row = view_of(a, a.fake.reshape(-1), lambda p: reshaped_index(p, a.shape, (math.prod(a.shape),)))
+            func = _arg_extreme(context, row, 0, kind)
+            dtype = element_type(context.fake.dtype)
+            return TensorValue(context.fake, lambda p: converted(_component(func, (), 0), dtype))
         func = _arg_extreme(context, a, dim, kind)
         axes = reduced_axes(dim, len(a.shape))
         return _finished(context, a, axes, keepdim, lambda p: _component(func, p, 0))
@@ -339,18 +345,19 @@ def _softmax_parts(
 ) -> tuple[Callable[[Point], Expr], Callable[[Point], Expr], Callable[[Point], Expr]]:
     """Return exponentials, their sum, and the elements less the largest."""
     rank = len(a.shape)
-    if not rank:
-        raise UnsupportedError("softmax of a number")
-    axis = dim % rank
+    axes = [dim % rank] if rank else []
     inner = accumulator(a.dtype)
     source = a.stored(f"{context.name}_of")
-    largest = fold("max", lambda p: converted(source.at(p), inner), a.shape, [axis], f"{context.name}_max")
+    largest = fold("max", lambda p: converted(source.at(p), inner), a.shape, axes, f"{context.name}_max")
+
+    def others(p: Point) -> Point:
+        return tuple(i for k, i in enumerate(p) if k not in axes)
 
     def shifted(p: Point) -> Expr:
-        return converted(source.at(p), inner) - largest((*p[:axis], *p[axis + 1 :]))
+        return converted(source.at(p), inner) - largest(others(p))
 
     exponentials = Func(f"{context.name}_exp")
     point = coordinates(rank)
     exponentials[point] = fn.exp(shifted(point))
-    total = fold("sum", lambda p: exponentials[tuple(p)], a.shape, [axis], f"{context.name}_sum")
-    return lambda p: exponentials[tuple(p)], lambda p: total((*p[:axis], *p[axis + 1 :])), shifted
+    total = fold("sum", lambda p: exponentials[tuple(p)], a.shape, axes, f"{context.name}_sum")
+    return lambda p: exponentials[tuple(p)], lambda p: total(others(p)), shifted
