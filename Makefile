@@ -10,6 +10,7 @@
 # make snapshot       digests of the compiler's output for three apps, in tests/golden/snapshot.json
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
+# make operators      the backend of torch.compile on PyTorch's own samples of operators; goes on where it was interrupted
 # make check-features transactions of random schedules against what the emulator counts
 # make docs           the site, in build/docs
 # make gallery        pictures of the image apps for docs/reference/gallery.md
@@ -39,7 +40,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: snapshot demo test test-fast test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features docs gallery reference peak-memory prove-division bench clean
+.PHONY: snapshot demo test test-fast test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features operators docs gallery reference peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -91,6 +92,10 @@ fuzz-programs: $(VENV)/.dev-installed
 
 snapshot: $(VENV)/.dev-installed
 	$(BIN)/python -m tests.golden.snapshot --write --apps blur,hist,depthwise_separable_conv
+
+# Several shards side by side: make operators SHARD=3/16
+operators: $(VENV)/.dev-installed
+	$(BIN)/python scripts/check_operators.py --shard $(or $(SHARD),1/1) --out $(or $(OUT),out/operators)
 
 check-features: $(VENV)/.dev-installed
 	$(BIN)/python scripts/check_features.py

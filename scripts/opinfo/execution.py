@@ -20,7 +20,8 @@ from autosched.torch.region_code import RegionCode, scheduled_pipeline
 from autosched.torch.tensors import UnsupportedError
 from autosched.torch.translation import translate
 
-Backend = Literal["interpreter", "cpu"]
+Backend = Literal["interpreter", "cpu", "pytorch"]
+"""``pytorch`` runs the graphs as they are after decomposition."""
 OPTIONS = Options(strategy="roots", fallback="error")
 
 
@@ -44,7 +45,7 @@ class SampledRegion(torch.nn.Module):
 
     Args:
         graph: Its nodes.
-        backend: ``interpreter`` or ``cpu``.
+        backend: ``interpreter``, ``cpu`` or ``pytorch``.
         coverage: Gets the operators, or the reason of a refusal; PyTorch computes the region then.
     """
 
@@ -57,6 +58,8 @@ class SampledRegion(torch.nn.Module):
     def forward(self, *arguments: Any) -> Any:
         """Compute the region."""
         graph = self._graph[0]
+        if self._backend == "pytorch":
+            return graph.forward(*arguments)
         try:
             translation = translate(graph, arguments)
         except UnsupportedError as error:
@@ -81,7 +84,7 @@ def translated(function: Callable[..., Any], backend: Backend, coverage: Coverag
 
     Args:
         function: Takes and returns tensors.
-        backend: ``interpreter`` or ``cpu``.
+        backend: ``interpreter``, ``cpu`` or ``pytorch``.
         coverage: Gets where the operators were computed.
     """
 

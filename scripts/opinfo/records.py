@@ -55,7 +55,7 @@ def _row(document: dict[str, Any]) -> Row:
 def summary(rows: Iterable[Row]) -> str:
     """Return the table of operators, the ATen operators that were translated, and reasons of skips by number."""
     rows = list(rows)
-    lines = [f"{'operator':44} types interpreted  in C rounded skipped failed"]
+    lines = [f"{'operator':44} types interpreted  in C rounded decomposed skipped failed"]
     for name in dict.fromkeys(row.operator for row in rows):
         of_name = [row for row in rows if row.operator == name]
         if any(row.translated or row.failures for row in of_name):
@@ -79,5 +79,5 @@ def _line(name: str, rows: list[Row]) -> str:
     skipped = sum(sum(row.skipped.values()) for row in rows)
     failures = sum(len(row.failures) for row in rows)
     types = len({row.dtype for row in rows})
-    counts = [sum(getattr(row, what) for row in rows) for what in ("interpreted", "compiled", "rounded")]
-    return f"{name:44} {types:5} {counts[0]:11} {counts[1]:5} {counts[2]:7} {skipped:7} {failures:6}"
+    counts = [sum(getattr(row, what) for row in rows) for what in ("interpreted", "compiled", "rounded", "decomposed")]
+    return f"{name:44} {types:5} {counts[0]:11} {counts[1]:5} {counts[2]:7} {counts[3]:10} {skipped:7} {failures:6}"

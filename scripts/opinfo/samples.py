@@ -106,10 +106,12 @@ def compiled_by_c(op: Any, dtype: torch.dtype, number: int, count: int) -> bool:
 
 def tolerance(op: Any, dtype: torch.dtype) -> Tolerance | None:
     """Return the widest tolerance that the OpInfo overrides for a type; None for the defaults of `torch.testing`."""
+    from torch.testing._internal.common_device_type import toleranceOverride
+
     widest: Tolerance | None = None
     for decorate in op.decorators:
         for decorator in getattr(decorate, "decorators", [decorate]):
-            override = getattr(decorator, "overrides", {}).get(dtype)
+            override = decorator.d.get(dtype) if isinstance(decorator, toleranceOverride) else None
             if override is not None:
                 low = widest or (0.0, 0.0)
                 widest = max(low[0], float(override.atol)), max(low[1], float(override.rtol))

@@ -1,6 +1,6 @@
 """Lowerings of ATen operators to the language, one module for each family."""
 
-from autosched.torch.lowerings import convolution, division, elementary, indexing, pointwise, reductions, scans, views
+from autosched.torch.lowerings import convolution, division, elementary, indexing, pointwise, reductions, views
 from autosched.torch.lowerings.registry import LOWERINGS, Entry, Lowering, LoweringContext, register
 
 __all__ = [
@@ -15,6 +15,5 @@ __all__ = [
            "pointwise",
            "reductions",
            "register",
-           "scans",
            "views",
 ]  # fmt: skip
