@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("--operators", help="names of OpInfos, with or without their variant, separated by commas")
     add("--types", help="element types, separated by commas")
     add("--seconds", type=float, help="time after which no further operator is begun")
-    add("--interpreter-only", action="store_true", help="compile no C")
+    add("--further", default="cpu", help="backends of a tenth of the samples: cpu, emulator, separated by commas")
     add("--summary", action="store_true", help="print the table of all files, and check nothing")
     return command_line
 
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if args.seconds is not None and time.monotonic() - start > args.seconds:
                 print("out of time; the same command resumes the run")
                 break
-            row = check_operator(name, dtype, args.samples, compiles=not args.interpreter_only)
+            row = check_operator(name, dtype, args.samples, further=[b for b in args.further.split(",") if b])
             outcomes.append(row)
             for failure in row.failures:
                 print(f"{name} {row.dtype} {failure}", flush=True)

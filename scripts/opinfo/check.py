@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from opinfo.execution import Backend, Coverage, results_and_gradients, translated
-from opinfo.samples import Sample, Tolerance, compiled_by_c, operators, samples, tolerance
+from opinfo.samples import Sample, Tolerance, belongs_to_tenth, operators, samples, tolerance
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Row:
         skipped: Reasons of samples that were not checked, with their number.
         failures: Sample, backend and message of each failure.
         seconds: Time.
+        emulated: Samples whose regions were right in the emulator of a GPU.
     """
 
     operator: str
@@ -45,21 +47,24 @@ class Row:
     skipped: dict[str, int]
     failures: tuple[str, ...]
     seconds: float
+    emulated: int = 0
 
 
-def check_operator(name: str, dtype: torch.dtype, most: int | None = None, *, compiles: bool = True) -> Row:
+def check_operator(
+    name: str, dtype: torch.dtype, most: int | None = None, *, further: Sequence[Backend] = ("cpu",)
+) -> Row:
     """Compare samples, forward and backward, with eager PyTorch.
 
     Args:
         name: Full name of the OpInfo.
         dtype: Element type.
         most: Most samples.
-        compiles: Whether a tenth of the samples is computed in C, too.
+        further: Backends beside the interpreter, for a tenth of the samples.
     """
     start = time.perf_counter()
     op = operators()[name]
     coverage = Coverage()
-    counts = {"interpreter": 0, "cpu": 0}
+    counts: Counter[Backend] = Counter()
     skipped: dict[str, int] = {}
     failures: list[str] = []
     rounded = decomposed = 0
@@ -68,8 +73,8 @@ def check_operator(name: str, dtype: torch.dtype, most: int | None = None, *, co
         logging.disable(logging.WARNING)
         drawn = _drawn(op, dtype, most, skipped)
         for k, sample in enumerate(drawn):
-            chosen = compiles and compiled_by_c(op, dtype, k, len(drawn))
-            backends: tuple[Backend, ...] = ("interpreter", "cpu") if chosen else ("interpreter",)
+            chosen = belongs_to_tenth(op, dtype, k, len(drawn))
+            backends: tuple[Backend, ...] = ("interpreter", *further) if chosen else ("interpreter",)
             try:
                 expected = results_and_gradients(sample.function, sample.tensors)
             except Exception as error:
@@ -94,7 +99,7 @@ def check_operator(name: str, dtype: torch.dtype, most: int | None = None, *, co
     return Row(
         name, str(dtype).removeprefix("torch."), counts["interpreter"], counts["cpu"], rounded, decomposed,
         tuple(sorted(coverage.translated)), coverage.left, skipped, tuple(failures),
-        round(time.perf_counter() - start, 2),
+        round(time.perf_counter() - start, 2), counts["emulator"],
     )  # fmt: skip
 
 
@@ -119,7 +124,9 @@ def _checked(
             found = results_and_gradients(translated(function, backend, own), sample.tensors)
             expected = results_and_gradients(function, sample.tensors)
     except Exception as error:
-        return ("", _short(error)) if own.translated else (f"graph: {_short(error)}", "")
+        if own.translated and not _raises(sample, "pytorch"):
+            return "", _short(error)
+        return f"graph: {_short(error)}", ""
     finally:
         coverage.translated |= own.translated
         coverage.left |= own.left
@@ -128,6 +135,14 @@ def _checked(
     if not own.translated:
         return "no region: " + ("; ".join(sorted(set(own.left.values()))) or "no operator that computes"), ""
     return "", _difference(found, expected, limits)
+
+
+def _raises(sample: Sample, backend: Backend) -> bool:
+    try:
+        results_and_gradients(translated(sample.function, backend, Coverage()), sample.tensors)
+    except Exception:
+        return True
+    return False
 
 
 def is_decomposition(sample: Sample, backend: Backend, limits: Tolerance | None) -> bool:
@@ -147,7 +162,7 @@ def is_rounding(sample: Sample, backend: Backend, expected: Any, factor: float =
 
     Args:
         sample: The sample.
-        backend: ``interpreter`` or ``cpu``.
+        backend: Backend of the regions.
         expected: Results and gradients of eager PyTorch.
         factor: Largest quotient of the root mean squares of both errors.
     """

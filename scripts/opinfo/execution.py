@@ -20,8 +20,8 @@ from autosched.torch.region_code import RegionCode, scheduled_pipeline
 from autosched.torch.tensors import UnsupportedError
 from autosched.torch.translation import translate
 
-Backend = Literal["interpreter", "cpu", "pytorch"]
-"""``pytorch`` runs the graphs as they are after decomposition."""
+Backend = Literal["interpreter", "cpu", "emulator", "pytorch"]
+"""``emulator`` runs the code of a GPU on the host, ``pytorch`` the graphs as they are after decomposition."""
 OPTIONS = Options(strategy="roots", fallback="error")
 
 
@@ -45,7 +45,7 @@ class SampledRegion(torch.nn.Module):
 
     Args:
         graph: Its nodes.
-        backend: ``interpreter``, ``cpu`` or ``pytorch``.
+        backend: Computes the regions.
         coverage: Gets the operators, or the reason of a refusal; PyTorch computes the region then.
     """
 
@@ -71,7 +71,8 @@ class SampledRegion(torch.nn.Module):
         slots = [slot for slot in translation.inputs if slot is not None]
         shapes = {slot.name: slot.layout.shape for slot in slots if slot.name is not None}
         shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
-        scheduled = scheduled_pipeline(translation, shapes, "cpu", OPTIONS)
+        target = "h200" if self._backend == "emulator" else "cpu"
+        scheduled = scheduled_pipeline(translation, shapes, target, OPTIONS)
         return RegionCode(translation, scheduled.compile(self._backend), torch.device("cpu"))(*arguments)
 
 
@@ -84,7 +85,7 @@ def translated(function: Callable[..., Any], backend: Backend, coverage: Coverag
 
     Args:
         function: Takes and returns tensors.
-        backend: ``interpreter``, ``cpu`` or ``pytorch``.
+        backend: Computes the regions.
         coverage: Gets where the operators were computed.
     """
 

@@ -55,7 +55,7 @@ def _row(document: dict[str, Any]) -> Row:
 def summary(rows: Iterable[Row]) -> str:
     """Return the table of operators, the ATen operators that were translated, and reasons of skips by number."""
     rows = list(rows)
-    lines = [f"{'operator':44} types interpreted  in C rounded decomposed skipped failed"]
+    lines = [f"{'operator':44} types interpreted  in C emulated rounded decomposed skipped failed"]
     for name in dict.fromkeys(row.operator for row in rows):
         of_name = [row for row in rows if row.operator == name]
         if any(row.translated or row.failures for row in of_name):
@@ -76,8 +76,8 @@ def summary(rows: Iterable[Row]) -> str:
 
 
 def _line(name: str, rows: list[Row]) -> str:
-    skipped = sum(sum(row.skipped.values()) for row in rows)
-    failures = sum(len(row.failures) for row in rows)
-    types = len({row.dtype for row in rows})
-    counts = [sum(getattr(row, what) for row in rows) for what in ("interpreted", "compiled", "rounded", "decomposed")]
-    return f"{name:44} {types:5} {counts[0]:11} {counts[1]:5} {counts[2]:7} {counts[3]:10} {skipped:7} {failures:6}"
+    columns = ("interpreted", "compiled", "emulated", "rounded", "decomposed")
+    counts = [sum(getattr(row, column) for row in rows) for column in columns]
+    counts += [sum(sum(row.skipped.values()) for row in rows), sum(len(row.failures) for row in rows)]
+    cells = [f"{count:{width}}" for count, width in zip(counts, (11, 5, 8, 7, 10, 7, 6), strict=True)]
+    return f"{name:44} {len({row.dtype for row in rows}):5} {' '.join(cells)}"

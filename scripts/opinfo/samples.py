@@ -91,8 +91,8 @@ def _call(
     return call
 
 
-def compiled_by_c(op: Any, dtype: torch.dtype, number: int, count: int) -> bool:
-    """Whether a sample belongs to the tenth that is compiled: at least one of each operator and element type.
+def belongs_to_tenth(op: Any, dtype: torch.dtype, number: int, count: int) -> bool:
+    """Whether a sample belongs to the tenth for every backend: at least one of each operator and element type.
 
     Args:
         op: The OpInfo.

@@ -18,7 +18,7 @@ if SCRIPTS not in sys.path:
 from opinfo.check import Row, check_operator, is_decomposition, is_rounding  # noqa: E402
 from opinfo.execution import Coverage, results_and_gradients, translated  # noqa: E402
 from opinfo.records import Outcomes, summary  # noqa: E402
-from opinfo.samples import compiled_by_c, element_types, operators, samples, tolerance  # noqa: E402
+from opinfo.samples import belongs_to_tenth, element_types, operators, samples, tolerance  # noqa: E402
 
 from autosched.lang.dtypes import BY_NAME  # noqa: E402
 from autosched.torch.lowerings import LOWERINGS, Entry  # noqa: E402
@@ -51,7 +51,7 @@ def test_samples_are_those_of_eager(shard: int) -> None:
     for name in names:
         for dtype in drawn_types(name):
             if time.monotonic() < end:
-                rows.append(check_operator(name, dtype, 1, compiles=False))
+                rows.append(check_operator(name, dtype, 1, further=()))
     failures = [f"{row.operator} {row.dtype} {failure}" for row in rows for failure in row.failures]
     assert not failures, "\n".join(failures)
     assert sum(row.interpreted for row in rows) > 0
@@ -63,10 +63,10 @@ def test_samples_are_those_of_eager(shard: int) -> None:
      ("bitwise_right_shift", torch.uint8), ("div.trunc_rounding", torch.float16), ("erf", torch.float64),
      ("split.list_args", torch.float32), ("argmax", torch.int8), ("softmax", torch.float32)],
 )  # fmt: skip
-def test_samples_in_c(name: str, dtype: torch.dtype) -> None:
-    row = check_operator(name, dtype, 1)
+def test_samples_in_all_backends(name: str, dtype: torch.dtype) -> None:
+    row = check_operator(name, dtype, 1, further=("cpu", "emulator"))
     assert not row.failures
-    assert row.interpreted == row.compiled == 1
+    assert row.interpreted == row.compiled == row.emulated == 1
 
 
 def test_a_wrong_lowering_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,16 +79,16 @@ def test_a_wrong_lowering_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(LOWERINGS, aten.mul.Tensor, Entry(lower))
     for dtype in (torch.float32, torch.int32):
-        row = check_operator("mul", dtype, 2, compiles=False)
+        row = check_operator("mul", dtype, 2, further=())
         assert row.interpreted == row.rounded == row.decomposed == 0
         assert len(row.failures) == 2 and "result 0" in row.failures[0]
 
 
-def test_every_operator_and_type_has_a_compiled_sample() -> None:
+def test_a_tenth_has_every_operator_and_type() -> None:
     for name in ("add", "clamp", "softmax"):
         for dtype in element_types(operators()[name]):
             for count in (1, 3, 10, 25):
-                chosen = [k for k in range(count) if compiled_by_c(operators()[name], dtype, k, count)]
+                chosen = [k for k in range(count) if belongs_to_tenth(operators()[name], dtype, k, count)]
                 assert 1 <= len(chosen) <= -(-count // 10)
 
 
