@@ -41,7 +41,7 @@ def chosen(shard: str, names: str | None, types: str | None) -> list[tuple[str, 
     """Return the operators and element types of a run."""
     part, parts = map(int, shard.split("/"))
     wanted = names.split(",") if names else None
-    named = [n for n in operators() if wanted is None or n in wanted or n.split(".")[0] in wanted]
+    named = [n for n in operators() if wanted is None or any(n == w or n.startswith(f"{w}.") for w in wanted)]
     of_types = types.split(",") if types else None
     return [
         (name, dtype)

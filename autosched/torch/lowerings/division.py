@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 
 from autosched.lang import functions as fn
 from autosched.lang.expr import Const, Expr
 from autosched.lang.operators import binary
-from autosched.torch.lowerings.pointwise import Kind, Operand, constant, converted, pointwise, types_of
+from autosched.torch.lowerings.pointwise import Operand, constant, converted, pointwise, types_of
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.tensors import TensorValue, UnsupportedError
 
@@ -35,6 +34,14 @@ def check_divisor(context: LoweringContext, a: Operand, b: Operand) -> None:
 def _opposite(a: Expr, b: Expr) -> Expr:
     """Whether two integers have opposite signs; zero counts as positive."""
     return (a < 0) ^ (b < 0)
+
+
+def _is_not_negative(operand: Operand) -> bool:
+    """Whether integers that depend on no input are 0 or more."""
+    if not isinstance(operand, TensorValue):
+        return operand >= 0
+    constant = operand.constant
+    return constant is not None and constant.numel() > 0 and bool((constant >= 0).all())
 
 
 def truncated_quotient(a: Expr, b: Expr) -> Expr:
@@ -66,6 +73,9 @@ def lower_div_mode(context: LoweringContext, a: Operand, b: Operand, *, rounding
         return pointwise(context, (a, b), lambda x, y: x // y)
     result = types_of((a, b), Kind.DEFAULT)[1]
 
+    if not result.is_float and _is_not_negative(a) and _is_not_negative(b):
+        return pointwise(context, (a, b), lambda x, y: x // y)
+
     def truncated(x: Expr, y: Expr) -> Expr:
         # PyTorch rounds the quotient of float16 before it truncates.
         return fn.trunc(converted(x / y, result)) if x.dtype.is_float else truncated_quotient(x, y)
@@ -73,15 +83,20 @@ def lower_div_mode(context: LoweringContext, a: Operand, b: Operand, *, rounding
     return pointwise(context, (a, b), truncated)
 
 
-def _lower_remainder(operators: tuple[torch._ops.OpOverload, ...], compute: Callable[[Expr, Expr], Expr]) -> None:
-    @register(*operators)
-    def lower(context: LoweringContext, a: Operand, b: Operand) -> TensorValue:
-        check_divisor(context, a, b)
-        return pointwise(context, (a, b), compute)
+@register(aten.fmod.Tensor, aten.fmod.Scalar)
+def lower_fmod(context: LoweringContext, a: Operand, b: Operand) -> TensorValue:
+    """Return the remainder with the sign of the dividend; of integers that are not negative an index with a range."""
+    if not context.fake.dtype.is_floating_point and _is_not_negative(a) and _is_not_negative(b):
+        return lower_remainder(context, a, b)
+    check_divisor(context, a, b)
+    return pointwise(context, (a, b), truncated_remainder)
 
 
-_lower_remainder((aten.fmod.Tensor, aten.fmod.Scalar), truncated_remainder)
-_lower_remainder((aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor), lambda a, b: a % b)
+@register(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
+def lower_remainder(context: LoweringContext, a: Operand, b: Operand) -> TensorValue:
+    """Return the remainder with the sign of the divisor."""
+    check_divisor(context, a, b)
+    return pointwise(context, (a, b), lambda x, y: x % y)
 
 
 def power_of_integers(base: Expr, exponent: Expr) -> Expr:

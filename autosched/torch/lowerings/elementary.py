@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 
 from autosched.lang import functions as fn
 from autosched.lang.dtypes import bool_
 from autosched.lang.expr import Const, Expr, ExprLike
 from autosched.lang.operators import binary
 from autosched.torch.lowerings.pointwise import (
-    Kind,
     Operand,
     broadcast,
     constant,
@@ -93,7 +93,7 @@ _elementwise(aten.bitwise_xor.Scalar_Tensor, compute=lambda a, b: binary("xor", 
 @register(aten.ldexp.Tensor)
 def lower_ldexp(context: LoweringContext, a: TensorValue, exponent: TensorValue) -> TensorValue:
     """Multiply by a power of 2."""
-    of_power = element_type(torch.result_type(2.0, exponent.fake))  # type: ignore[call-overload]
+    of_power = element_type(torch.result_type(2.0, exponent.fake))
     result = element_type(context.fake.dtype)
 
     def at(point: Point) -> Expr:

@@ -163,10 +163,12 @@ def lower_split(
     """Divide a dimension into ranges."""
     axis = axis_of(dim, len(a.shape))
     starts = [sum(sizes[:k]) for k in range(len(sizes))]
-    return tuple(
-        view_of(a, fake, lambda p, first=start: [*p[:axis], _moved(p[axis], first), *p[axis + 1 :]])
-        for start, fake in zip(starts, context.fake, strict=True)
-    )
+    return tuple(_range(a, fake, axis, start) for start, fake in zip(starts, context.fake, strict=True))
+
+
+def _range(a: TensorValue, fake: torch.Tensor, axis: int, first: int) -> TensorValue:
+    """Return the range of a dimension that begins at an element."""
+    return view_of(a, fake, lambda p: [*p[:axis], _moved(p[axis], first), *p[axis + 1 :]])
 
 
 @register(aten.flip.default)
