@@ -10,6 +10,8 @@ from autosched.lang.expr import Binary, Call, Const, Expr
 OF_FUNCTIONS = {
     "truediv": 9, "floordiv": 11, "mod": 10, "fmod": 9, "sqrt": 7, "exp": 8, "log": 19, "sin": 14, "cos": 14, "tan": 23,
     "tanh": 11, "pow": 46, "atan": 15, "asin": 15, "acos": 15, "atan2": 27, "hypot": 13,
+    "exp2": 3, "expm1": 13, "log2": 17, "log10": 16, "log1p": 15, "sinh": 16, "cosh": 10, "asinh": 22, "acosh": 24,
+    "atanh": 20, "erf": 10, "erfc": 37, "copysign": 0,
 }  # fmt: skip
 """Instructions of functions, that of the special function unit included; counted in the SASS of kernels of one function
 (``scripts/sass/costs.py``)."""

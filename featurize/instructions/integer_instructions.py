@@ -13,7 +13,8 @@ NAN_PASSES = 2
 OF_FLOATS = {
     "truediv": 4, "floordiv": 8, "mod": 6, "fmod": 6, "sqrt": 3, "exp": 2, "log": 8, "sin": 13, "cos": 14, "tan": 14,
     "tanh": 6, "pow": 21, "atan": 5, "asin": 6, "acos": 6, "atan2": 16, "hypot": 6, "floor": 1, "ceil": 1, "round": 1,
-    "trunc": 1,
+    "trunc": 1, "exp2": 1, "expm1": 11, "log2": 12, "log10": 12, "log1p": 12, "sinh": 9, "cosh": 6, "asinh": 18,
+    "acosh": 16, "atanh": 16, "erf": 18, "erfc": 11, "copysign": 2,
 }  # fmt: skip
 """Integer instructions of single-precision functions, counted in the SASS of kernels of one function
 (``scripts/sass/costs.py``)."""

@@ -57,7 +57,11 @@ _F32 = {
     "tanh": _compound(9, 6, 2), "pow": _compound(44, 21, 2), "atan": _compound(14, 5, 1),
     "asin": _compound(14, 6, 1), "acos": _compound(14, 6, 1), "atan2": _compound(26, 16, 1),
     "hypot": _compound(12, 6, 1), "floor": _compound(0, 1, 0), "ceil": _compound(0, 1, 0),
-    "round": _compound(0, 1, 0), "trunc": _compound(0, 1, 0),
+    "round": _compound(0, 1, 0), "trunc": _compound(0, 1, 0), "exp2": _compound(2, 1, 1),
+    "expm1": _compound(13, 11, 0), "log2": _compound(17, 12, 0), "log10": _compound(16, 12, 0),
+    "log1p": _compound(15, 12, 0), "sinh": _compound(14, 9, 2), "cosh": _compound(8, 6, 2),
+    "asinh": _compound(20, 18, 2), "acosh": _compound(23, 16, 1), "atanh": _compound(19, 16, 1),
+    "erf": _compound(9, 18, 1), "erfc": _compound(34, 11, 3), "copysign": _compound(0, 2, 0),
 }  # fmt: skip
 _RECIPROCAL = _compound(6, 3, 0)
 """Division by a constant without a division: `autosched.codegen.constant_division`."""
