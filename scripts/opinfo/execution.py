@@ -60,12 +60,15 @@ class SampledRegion(torch.nn.Module):
         graph = self._graph[0]
         if self._backend == "pytorch":
             return graph.forward(*arguments)
+        operators = {_name(n.target) for n in graph.graph.nodes if computes(n)}
         try:
             translation = translate(graph, arguments)
         except UnsupportedError as error:
             self._coverage.refused.add(str(error))
             return graph.forward(*arguments)
-        self._coverage.translated |= {_name(n.target) for n in graph.graph.nodes if computes(n)}
+        finally:
+            if not self._coverage.refused:  # any other error is a failure of the translation
+                self._coverage.translated |= operators
         if translation.pipeline is None:
             return RegionCode(translation, None, torch.device("cpu"))(*arguments)
         slots = [slot for slot in translation.inputs if slot is not None]

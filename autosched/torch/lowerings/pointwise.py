@@ -99,6 +99,14 @@ def _multiply(a: Expr, b: Expr) -> Expr:
     return a & b if a.dtype == bool_ else a * b
 
 
+def _minimum(a: Expr, b: Expr) -> Expr:
+    return a & b if a.dtype == bool_ else fn.min(a, b)
+
+
+def _maximum(a: Expr, b: Expr) -> Expr:
+    return a | b if a.dtype == bool_ else fn.max(a, b)
+
+
 @register(aten.add.Tensor, aten.add.Scalar)
 def lower_add(context: LoweringContext, a: Operand, b: Operand, alpha: float = 1) -> TensorValue:
     """Add, the second operand times ``alpha``."""
@@ -130,8 +138,8 @@ def _truth(kind: str) -> Callable[[Expr, Expr], Expr]:
 
 _simple(aten.mul.Tensor, _multiply)
 _simple(aten.mul.Scalar, _multiply)
-_simple(aten.minimum.default, lambda a, b: a & b if a.dtype == bool_ else fn.min(a, b))
-_simple(aten.maximum.default, lambda a, b: a | b if a.dtype == bool_ else fn.max(a, b))
+_simple(aten.minimum.default, _minimum)
+_simple(aten.maximum.default, _maximum)
 _simple(aten.neg.default, lambda a: -a)
 _simple(aten.abs.default, lambda a: a if a.dtype == bool_ else fn.abs(a))
 
@@ -222,8 +230,8 @@ def lower_clamp(
     def clamp(x: Expr, *limits: Expr) -> Expr:
         given = list(limits)
         if low is not None:
-            x = fn.max(x, given.pop(0))
-        return fn.min(x, given.pop(0)) if high is not None else x
+            x = _maximum(x, given.pop(0))
+        return _minimum(x, given.pop(0)) if high is not None else x
 
     return pointwise(context, (a, *bounds), clamp)
 
