@@ -29,7 +29,8 @@ class Row:
         translated: ATen operators of the regions.
         left: ATen operators that stayed PyTorch's, with the reason.
         rounded: Right samples that differ from eager PyTorch by more than the tolerance, but from float64 no more.
-        decomposed: Right samples that differ from eager PyTorch as PyTorch's decompositions do: by random numbers.
+        decomposed: Right samples that differ from eager PyTorch as PyTorch's decompositions do, which draw random
+            numbers and round in another order.
         skipped: Reasons of samples that were not checked, with their number.
         failures: Sample, backend and message of each failure.
         seconds: Time.
@@ -146,7 +147,7 @@ def _raises(sample: Sample, backend: Backend) -> bool:
 
 
 def is_decomposition(sample: Sample, backend: Backend, limits: Tolerance | None) -> bool:
-    """Whether results are those of the decomposed graphs under PyTorch, which draw random numbers in another order."""
+    """Whether results are those of the decomposed graphs under PyTorch, unlike those of eager PyTorch."""
     try:
         expected = results_and_gradients(translated(sample.function, "pytorch", Coverage()), sample.tensors)
         found = results_and_gradients(translated(sample.function, backend, Coverage()), sample.tensors)
