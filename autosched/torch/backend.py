@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from autosched.errors import InputError
 from autosched.torch.decompositions import decompositions
 from autosched.torch.explanation import Record, current_record
+from autosched.torch.joint_graph import partition_joint_graph
 from autosched.torch.options import Options, parse_options
 from autosched.torch.partition import partition_graph
 from autosched.torch.region import Region
@@ -49,7 +49,7 @@ def autosched_backend(
         bw_compiler=compiler,
         inference_compiler=compiler,
         decompositions=decompositions(),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition_joint_graph,
     )
     return compile_graph(graph, example_inputs)
 

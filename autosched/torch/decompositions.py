@@ -10,7 +10,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 
 aten = torch.ops.aten
 
-_DECOMPOSED = (
+_STATISTICS = (
     aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm,
     aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training, aten._batch_norm_with_update_functional, aten._batch_norm_no_update,
@@ -18,8 +18,16 @@ _DECOMPOSED = (
 )  # fmt: skip
 """Operators of statistics and elementwise work. Divided, a backward pass keeps the statistics alone and computes the
 elements again. Whole ones would be kept: the min-cut partitioner recomputes neither reductions nor normalisations."""
+_TRANSLATED = (
+    aten._unsafe_index, aten._unsafe_index_put, aten._unsafe_masked_index, aten._unsafe_masked_index_put_accumulate,
+    aten.select_scatter, aten.index_add, aten.index_copy,
+)  # fmt: skip
+"""Operators of PyTorch's core decompositions that have a translation of their own. Unsafe indices need no check, and
+negative indices of slices are errors."""
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return torch's decompositions to core ATen operators, and those of normalisations."""
-    return {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED)}
+    core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    divided = {o: rule for o, rule in core.items() if getattr(o, "overloadpacket", None) not in _TRANSLATED}
+    return {**divided, **get_decompositions(_STATISTICS)}

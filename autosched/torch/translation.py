@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from autosched.lang.dtypes import uint8
+from autosched.lang.expr import Const
 from autosched.lang.func import Func, Input
 from autosched.lang.functions import cast
 from autosched.lang.pipeline import Pipeline
@@ -190,7 +191,8 @@ class _Translator:
             except UnsupportedError:
                 return self._constant(node.name, constant)
         if isinstance(result, tuple):
-            return tuple(self._shared(node, value, f"{node.name}_{k}") for k, value in enumerate(result))
+            named = [(f"{node.name}_{k}", value) for k, value in enumerate(result)]
+            return tuple(value and self._shared(node, value, name) for name, value in named)
         return self._shared(
             node, TensorValue(result.fake, result.at, result.source, constant, result.is_view), node.name
         )
@@ -203,6 +205,8 @@ class _Translator:
         if isinstance(value, TensorValue):
             constant = value.constant
             if constant is None or not constant.dtype.is_floating_point or value.source is not None:
+                return value
+            if isinstance(value.at(coordinates(len(value.shape))), Const):
                 return value
             if id(constant) not in self.tables:
                 self.tables[id(constant)] = self._constant(f"table{len(self.tables)}", constant)

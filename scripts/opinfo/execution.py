@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
-from torch._decomp import core_aten_decompositions
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
+from autosched.torch.decompositions import decompositions
 from autosched.torch.options import Options
 from autosched.torch.partition import computes, partition_graph
 from autosched.torch.region_code import RegionCode, scheduled_pipeline
@@ -111,7 +111,7 @@ def translated(function: Callable[..., Any], backend: Backend, coverage: Coverag
         bw_compiler=compiler,
         inference_compiler=compiler,
         partition_fn=min_cut_rematerialization_partition,
-        decompositions=core_aten_decompositions(),
+        decompositions=decompositions(),
     )
     return compiled
 

@@ -140,3 +140,12 @@ def test_long_chains_of_conditions_take_linear_time() -> None:
         value = select(label == k, table[a.min(label, 19)], value)
     with pytest.raises(BoundsError):  # the innermost facts do not bound it below 0
         bound(func(value + table[label]))
+
+
+def test_one_condition_on_a_coordinate_clamps_one_side() -> None:
+    r = RDom("r", k=3)
+    h = Func("h")
+    h[x] = 0.0
+    place = x * 2 - 1 + r.k
+    h[x] += select(place >= 0, numbers[place], 0.0)
+    bound(h, x=(0, 20))  # a clamp to a missing upper limit would not fit in 64 bits

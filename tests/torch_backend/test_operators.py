@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,9 @@ from autosched.torch.tensors import TensorValue  # noqa: E402
 aten = torch.ops.aten
 
 SHARDS = 8
-SECONDS = 28.0
-"""Time of a shard: two minutes for all of them on two cores."""
 TYPES_OF_OPERATOR = 3
+FURTHER_TYPES_EVERY = 4
+"""Of how many operators one is checked in further types, too; the others are long runs."""
 
 
 def drawn_types(name: str) -> list[torch.dtype]:
@@ -40,21 +40,25 @@ def drawn_types(name: str) -> list[torch.dtype]:
     return types[:TYPES_OF_OPERATOR]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shard", range(SHARDS))
-def test_samples_are_those_of_eager(shard: int) -> None:
+def check_shard(shard: int, types_of: Callable[[int, str], list[torch.dtype]]) -> None:
     torch.set_num_threads(1)
-    names = list(operators())[shard::SHARDS]
-    random.Random(shard).shuffle(names)
-    end = time.monotonic() + SECONDS
-    rows = []
-    for name in names:
-        for dtype in drawn_types(name):
-            if time.monotonic() < end:
-                rows.append(check_operator(name, dtype, 1, further=()))
+    names = list(enumerate(operators()))[shard::SHARDS]
+    rows = [check_operator(name, dtype, 1, further=()) for k, name in names for dtype in types_of(k, name)]
     failures = [f"{row.operator} {row.dtype} {failure}" for row in rows for failure in row.failures]
     assert not failures, "\n".join(failures)
     assert sum(row.interpreted for row in rows) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_samples_are_those_of_eager(shard: int) -> None:
+    check_shard(shard, lambda k, name: drawn_types(name)[: 1 if k % FURTHER_TYPES_EVERY else None])
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_samples_of_further_types_are_those_of_eager(shard: int) -> None:
+    check_shard(shard, lambda k, name: drawn_types(name)[1:] if k % FURTHER_TYPES_EVERY else [])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from autosched.analysis.indices.condition_facts import (
     range_given_facts,
 )
 from autosched.analysis.indices.float_facts import implied_conversions
+from autosched.analysis.indices.terms import UNBOUNDED
 from autosched.analysis.indices.to_index import Memo, to_index
 from autosched.lang import functions
 from autosched.lang.expr import Binary, Cast, Expr, Load, Select, children, postorder, rebuild, walk
@@ -130,7 +131,7 @@ class _Guards:
         if _reads_data(e):
             least, most = self._given_data(e, facts)
             lo, hi = (max(lo, least), min(hi, most)) if max(lo, least) <= min(hi, most) else (lo, hi)
-        return lo if lo > low else None, hi if hi < high else None
+        return lo if lo > max(low, -UNBOUNDED) else None, hi if hi < min(high, UNBOUNDED) else None
 
     def _given_data(self, e: Expr, facts: Sequence[Fact]) -> ix.Interval:
         """Return the range of an index whose arithmetic wraps for other data than the facts allow."""

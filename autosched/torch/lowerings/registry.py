@@ -10,7 +10,7 @@ import torch
 
 from autosched.torch.tensors import TensorValue
 
-Result = TensorValue | tuple[TensorValue, ...]
+Result = TensorValue | tuple[TensorValue | None, ...]
 F = TypeVar("F", bound=Callable[..., Result])
 
 
