@@ -70,9 +70,10 @@ def operation(node: Expr) -> Operation:
     raise TypeError(f"{type(node).__name__} is not an operation")
 
 
-def _in_float32(function: np.ufunc, *operands: Value) -> Value:
+def _in_float32(function: Callable[..., Value], *operands: Value) -> Value:
     """Return a function of bfloat16 operands: the functions of `ml_dtypes` differ from NumPy's in the last bit."""
-    return function(*(v.astype(np.float32) for v in operands)).astype(bfloat16.numpy)
+    result: Value = function(*(v.astype(np.float32) for v in operands)).astype(bfloat16.numpy)
+    return result
 
 
 def _binary(node: Binary) -> Operation:
