@@ -44,21 +44,25 @@ settings.load_profile("autosched")
 
 
 SAMPLED = {
-    "codegen/test_split_table_lookups.py": 2, "lower/test_hybrid_tiles.py": 2, "lower/test_per_reduction_step.py": 2,
-    "lower/test_private_producers.py": 2, "lower/test_register_windows.py": 2, "lower/test_row_scans.py": 2,
-    "lower/test_sliding_window.py": 2, "lower/test_warp_reduction.py": 3, "lower/test_warp_tiles.py": 2,
+    "codegen/test_split_table_lookups.py": 4, "lower/test_hybrid_tiles.py": 3, "lower/test_per_reduction_step.py": 4,
+    "lower/test_private_producers.py": 4, "lower/test_register_windows.py": 3, "lower/test_row_scans.py": 4,
+    "lower/test_sliding_window.py": 3, "lower/test_warp_reduction.py": 6, "lower/test_warp_tiles.py": 3,
     "measure/simulated/test_linear_threads.py": 2, "random_pipelines/test_families.py": 2,
-    "regression/test_empty_arrays.py": 2, "regression/test_integer_widths.py": 2,
-    "runtime/test_emulator_vectors.py": 2, "runtime/test_nvrtc_batch.py": 2, "search/forma/test_strategy.py": 2,
-    "search/sioutas/test_strategy.py": 2, "search/test_beam.py": 2, "search/test_effort.py": 2,
-    "search/test_large_neighbourhood.py": 2, "search/test_phases.py": 2, "search/test_row_kernels.py": 2,
-    "search/test_unroll_and_jam_savings.py": 2, "test_cli_apps.py": 4, "test_extents.py": 2,
-    "test_far_coordinates.py": 2, "test_suite_schedules.py": 2,
+    "regression/test_empty_arrays.py": 2, "regression/test_integer_widths.py": 4,
+    "runtime/test_emulator_vectors.py": 3, "runtime/test_nvrtc_batch.py": 3, "search/forma/test_strategy.py": 4,
+    "search/sioutas/test_strategy.py": 4, "search/test_beam.py": 4, "search/test_effort.py": 3,
+    "search/test_large_neighbourhood.py": 3, "search/test_phases.py": 3, "search/test_row_kernels.py": 3,
+    "search/test_unroll_and_jam_savings.py": 3, "test_cli_apps.py": 6, "test_extents.py": 3,
+    "test_far_coordinates.py": 3, "test_suite_schedules.py": 3,
 }  # fmt: skip
 """Files whose tests have many cases that differ in an element type, a size or an app: of n cases, all but the first are
 long runs."""
 LEAST_CASES = 4
 """Cases of a test in these files from which on some are long runs."""
+MANY_CASES = 12
+"""Cases of a test in other files from which on every second is a long run."""
+WHOLE = ("test_import_hygiene.py", "test_names.py", "test_packaging.py", "test_readme.py", "test_reference_pages.py")
+"""Files whose cases are files of the repository."""
 
 
 def _mark_sampled_cases(items: list[pytest.Item]) -> None:
@@ -67,8 +71,9 @@ def _mark_sampled_cases(items: list[pytest.Item]) -> None:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             cases.setdefault((item.path, item.originalname), []).append(item)
     for (path, _), group in cases.items():
-        every = SAMPLED.get(path.relative_to(Path(__file__).parent).as_posix(), 1)
-        if every > 1 and len(group) >= LEAST_CASES:
+        name = path.relative_to(Path(__file__).parent).as_posix()
+        every = SAMPLED.get(name, 1 if name in WHOLE else 2)
+        if every > 1 and len(group) >= (LEAST_CASES if name in SAMPLED else MANY_CASES):
             for k, item in enumerate(group):
                 if k % every:
                     item.add_marker(pytest.mark.fuzz)

@@ -60,7 +60,9 @@ def _open_archive(path: Path, file: IO[bytes]) -> Any:
 def _read_array(path: Path, archive: Any, name: str) -> Array:
     try:
         array = archive[name]
-        if array.dtype == np.dtype("V2"):  # NumPy writes a bfloat16 as two bytes without a type
+        if isinstance(array, np.ndarray) and array.dtype == np.dtype(
+            "V2"
+        ):  # NumPy writes a bfloat16 as two bytes without a type
             array = array.view(bfloat16.numpy)
     except _UNREADABLE as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = (
         f"scripts/describe_random_pipelines.py --seeds {args.seeds} --first {args.first} --settings {args.settings}"
     )
-    head = f"`python {command}`: {len(pipelines)} distinct pipelines of {args.seeds} seeds.\n"
+    head = f"`python {command}`:\n{len(pipelines)} distinct pipelines of {args.seeds} seeds.\n"
     kept = args.page.read_text(encoding="utf-8").partition(BEGIN)[0]
     write_page(args.page, f"{kept}{BEGIN}\n\n{head}\n{tables}")
     return 0
