@@ -157,8 +157,8 @@ def test_random_lanes_on_a_processor(op: str, name: str) -> None:
     for terms in (61, 96):
         bound = rows_of((7, 3, terms), op, name)
         inputs = inputs_of(bound)
-        if name == "bfloat16":  # sums of these integers have at most 8 bits: exact in any order
-            inputs = {key: np.sign(array.astype(np.float32)).astype(array.dtype) for key, array in inputs.items()}
+        if name == "bfloat16":  # sums have at most 8 bits: exact in any order
+            inputs["a"][:, 1:] = 0
         expected = interpret(bound.pipeline, inputs)["f"]
         drawn = (sample_schedule(bound, CPU, np.random.default_rng(seed), lanes="all") for seed in range(20))
         reduced = [s for s in drawn if any(warp_lane_count(bound, t) > 1 for k in s.kernels for t in k.tilings())]
