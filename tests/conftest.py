@@ -61,8 +61,11 @@ LEAST_CASES = 4
 """Cases of a test in these files from which on some are long runs."""
 MANY_CASES = 12
 """Cases of a test in other files from which on every second is a long run."""
-WHOLE = ("test_import_hygiene.py", "test_names.py", "test_packaging.py", "test_readme.py", "test_reference_pages.py")
-"""Files whose cases are files of the repository."""
+WHOLE = (
+    "test_import_hygiene.py", "test_names.py", "test_packaging.py", "test_readme.py", "test_reference_pages.py",
+    "torch_backend/test_backend.py",
+)  # fmt: skip
+"""Files without samples: their cases are files of the repository, or differ in kind."""
 
 
 def _mark_sampled_cases(items: list[pytest.Item]) -> None:

@@ -14,7 +14,7 @@ _STATISTICS = (
     aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.native_group_norm, aten.native_batch_norm,
     aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training, aten._batch_norm_with_update_functional, aten._batch_norm_no_update,
-    aten.batch_norm_backward,
+    aten.batch_norm_backward, aten.linalg_vector_norm,
 )  # fmt: skip
 """Operators of statistics and elementwise work. Divided, a backward pass keeps the statistics alone and computes the
 elements again. Whole ones would be kept: the min-cut partitioner recomputes neither reductions nor normalisations."""

@@ -30,6 +30,7 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "blur": blur,
     "normalised": lambda x: (x - x.mean((2, 3), keepdim=True)) / (x.std((2, 3), keepdim=True) + 1e-5),
     "softmax": lambda x: torch.softmax(x * 2, -1) + torch.log_softmax(x, 1),
+    "norms": lambda x: (torch.nn.functional.normalize(x, dim=1), x.norm(1, 2), x.norm(float("inf"), (1, 3)), x.norm(3)),
     "views": lambda x: x.flip(-1).roll(3, 2).transpose(1, 2).reshape(2, -1, 4)[:, ::2].unfold(1, 3, 2) * 2,
     "differences": lambda x: torch.cat([x[..., 1:] - x[..., :-1], x[..., :1] * 2], -1),
     "extremes": lambda x: (x.amax((1, 2)), x.argmin(2), x.max(3), (x > 0.5).any(1), (x > 0.01).all(1)),
