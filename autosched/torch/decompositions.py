@@ -20,10 +20,10 @@ _STATISTICS = (
 elements again. Whole ones would be kept: the min-cut partitioner recomputes neither reductions nor normalisations."""
 _TRANSLATED = (
     aten._unsafe_index, aten._unsafe_index_put, aten._unsafe_masked_index, aten._unsafe_masked_index_put_accumulate,
-    aten.select_scatter, aten.index_add, aten.index_copy,
+    aten.select_scatter, aten.index_add, aten.index_copy, aten._scaled_dot_product_flash_attention_for_cpu,
 )  # fmt: skip
-"""Operators of PyTorch's core decompositions that have a translation of their own. Unsafe indices need no check, and
-negative indices of slices are errors."""
+"""Operators of PyTorch's core decompositions that are kept. Most have a translation of their own: unsafe indices need
+no check, and negative indices of slices are errors. Attention on CPUs is PyTorch's, in whose strides results come."""
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from autosched.errors import InputError
@@ -88,8 +90,21 @@ def parse_options(options: Mapping[str, Any] | None, mode: str | None = None) ->
             kinds = " or ".join("None" if t is type(None) else t.__name__ for t in _TYPES[name])
             raise InputError(f"option {name}={value!r} of backend 'autosched': expected {kinds}")
     chosen = Options(**given)
-    if chosen.seconds is not None and chosen.seconds <= 0:
+    if chosen.strategy not in (None, "roots") and chosen.strategy not in (known := _strategy_names()):
+        strategies = ", ".join(map(repr, known))
+        raise InputError(f"option strategy={chosen.strategy!r} of backend 'autosched': expected one of {strategies}")
+    if chosen.cost not in (None, "learned", "analytical") and not Path(str(chosen.cost)).is_file():
+        raise InputError(
+            f"option cost={chosen.cost!r} of backend 'autosched': expected 'learned', 'analytical' or a file of weights"
+        )
+    if chosen.seconds is not None and not 0 < chosen.seconds < math.inf:
         raise InputError(f"option seconds={chosen.seconds!r} of backend 'autosched': expected a positive number")
     if chosen.versions < 1:
         raise InputError(f"option versions={chosen.versions!r} of backend 'autosched': expected 1 or more")
     return chosen
+
+
+def _strategy_names() -> tuple[str, ...]:
+    from autosched.search.tune.request import STRATEGY_NAMES  # a process with compiled regions imports no search
+
+    return STRATEGY_NAMES

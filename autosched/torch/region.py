@@ -168,7 +168,9 @@ class Region(torch.nn.Module):
                 return _Candidate(HostCode(cached.plan), key, cached.seconds)
             from autosched.torch.region_code import compile_region  # the search takes a second to import
 
-            code = compile_region(self.graph, arguments, self.options)
+            # A model may be trained there, which the caller's modes forbid.
+            with torch.inference_mode(False), torch.enable_grad():
+                code = compile_region(self.graph, arguments, self.options)
         except Exception as error:  # whatever it is, PyTorch's kernels can compute the region
             if self.options.fallback == "error":
                 raise

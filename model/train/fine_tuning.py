@@ -117,7 +117,7 @@ class TunedWeights:
             batches = Batches(dataset)
             network.fit(batches.batch(torch.arange(dataset.count))[0])
         network.requires_grad_(True)
-        with torch_threads(1):
+        with torch_threads(1), torch.inference_mode(False), torch.enable_grad():
             loss = self._fit(network.train(), dataset, number)
         network.requires_grad_(False)
         before = self._checkpoint.provenance

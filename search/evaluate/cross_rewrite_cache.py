@@ -76,5 +76,7 @@ def _layout_key(bound: BoundPipeline, source: str) -> Hashable:
     """Return the memory layout of a source."""
     if source in bound.inputs:
         return bound.inputs[source]
-    func = bound.funcs[source]
+    func = bound.funcs.get(source)
+    if func is None:  # no point of it is read
+        return (source,)
     return source, func.dims, func.dtypes, func.region

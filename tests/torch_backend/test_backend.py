@@ -11,6 +11,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 import autosched.torch
 from autosched.errors import InputError
+from autosched.torch import region_code
 
 FAST = {"strategy": "roots", "fallback": "error"}
 
@@ -71,6 +72,29 @@ def test_strided_inputs_are_read_in_place(made: Callable[[torch.Tensor], torch.T
     torch.testing.assert_close(result, function(x), check_stride=True)
 
 
+def test_attention_has_the_strides_of_eager() -> None:
+    def function(q: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q * 2, q, q, is_causal=True)
+
+    q = torch.rand(2, 2, 9, 8)
+    torch.testing.assert_close(compiled(function)(q), function(q), check_stride=True)
+
+
+def test_regions_are_compiled_outside_of_the_modes_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search may train a model."""
+    modes = []
+    compile_region = region_code.compile_region
+
+    def recorded(*arguments: Any) -> Any:
+        modes.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+        return compile_region(*arguments)
+
+    monkeypatch.setattr(region_code, "compile_region", recorded)
+    with torch.inference_mode():
+        compiled(lambda x: x * 7, reuse=False)(torch.rand(5))
+    assert modes == [(True, False)]
+
+
 def test_gradients_are_those_of_eager() -> None:
     def function(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return (torch.sigmoid(x * w).pow(2).sum(-1) * x[..., 0]).mean()
@@ -106,6 +130,9 @@ def test_an_index_out_of_range_raises() -> None:
         ({"efort": "fast"}, "no option 'efort'; did you mean 'effort'"),
         ({"effort": "best"}, "expected one of 'fast'"),
         ({"seconds": -1}, "positive"),
+        ({"seconds": float("nan")}, "positive"),
+        ({"strategy": "beem"}, "expected one of 'roots', 'beam'"),
+        ({"cost": "no such file"}, "or a file of weights"),
         ({"seconds": "4"}, "expected int or float or None"),
         ({"versions": 0}, "1 or more"),
     ],

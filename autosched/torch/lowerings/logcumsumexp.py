@@ -12,7 +12,7 @@ from autosched.lang.func import Func
 from autosched.lang.operators import binary
 from autosched.lang.rdom import RDom
 from autosched.torch.lowerings.pointwise import converted
-from autosched.torch.lowerings.reductions import accumulator
+from autosched.torch.lowerings.reductions import scan_accumulator
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.lowerings.views import axis_of
 from autosched.torch.tensors import TensorValue, coordinates, element_type
@@ -23,7 +23,7 @@ aten = torch.ops.aten
 @register(aten.logcumsumexp.default)
 def lower_logcumsumexp(context: LoweringContext, a: TensorValue, dim: int) -> TensorValue:
     """Return the logarithm of the sum of exponentials up to each element."""
-    inner, result = accumulator(a.dtype), element_type(context.fake.dtype)
+    inner, result = scan_accumulator(a.dtype), element_type(context.fake.dtype)
     if not a.shape:
         return TensorValue(context.fake, a.at)
     axis = axis_of(dim, len(a.shape))
@@ -41,4 +41,4 @@ def _logaddexp(a: Expr, b: Expr) -> Expr:
     """Return the logarithm of a sum of exponentials; equal infinities stay."""
     low, high = fn.min(a, b), fn.max(a, b)
     same = binary("eq", a, b) & (fn.abs(a) >= math.inf)
-    return fn.select(same, high, fn.log(1 + fn.exp(low - high)) + high)
+    return fn.select(same, high, fn.log1p(fn.exp(low - high)) + high)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from autosched.lang import functions as fn
-from autosched.lang.dtypes import DType, bool_, float32, uint8
+from autosched.lang.dtypes import DType, bool_, float32, float64, uint8
 from autosched.lang.expr import Expr, ExprLike
 from autosched.lang.func import Func
 from autosched.lang.operators import as_expr, binary
@@ -38,6 +38,11 @@ def reduced_axes(dims: Dims, rank: int) -> tuple[int, ...]:
 def accumulator(dtype: DType) -> DType:
     """Return the type in which terms are added: half precision in float32."""
     return float32 if dtype.is_float and dtype.bits == 16 else dtype
+
+
+def scan_accumulator(dtype: DType) -> DType:
+    """Return the type of the running value of a scan, whose error grows with its length: one size more, as eager's."""
+    return {16: float32, 32: float64}.get(dtype.bits, dtype) if dtype.is_float else dtype
 
 
 def fold(

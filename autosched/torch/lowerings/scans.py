@@ -14,7 +14,7 @@ from autosched.lang.func import Func
 from autosched.lang.operators import as_expr, binary
 from autosched.lang.rdom import RDom
 from autosched.torch.lowerings.pointwise import converted
-from autosched.torch.lowerings.reductions import accumulator
+from autosched.torch.lowerings.reductions import scan_accumulator
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.tensors import TensorValue, coordinates, element_type
 
@@ -25,7 +25,7 @@ def _lower_scan(operator: Any, kind: str) -> None:
     @register(operator)
     def lower(context: LoweringContext, a: TensorValue, dim: int, **_: Any) -> TensorValue:
         result = element_type(context.fake.dtype)
-        inner = accumulator(result)
+        inner = scan_accumulator(result)
         if not a.shape:
             return TensorValue(context.fake, lambda p: converted(a.at(p), result))
         axis = dim % len(a.shape)

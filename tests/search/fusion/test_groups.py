@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autosched import Func, Input, Pipeline, Var, float32
+from autosched import Func, Input, Pipeline, Var, float32, schedule
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.apps import get_app
@@ -138,3 +138,12 @@ def test_groups_are_extended_where_single_funcs_are_near_the_best_state(factor: 
 def test_refused_settings(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         FusionSettings(**settings)  # type: ignore[arg-type]
+
+
+def test_outputs_without_points_get_a_schedule() -> None:
+    image, below, out = Input("image", float32, 2), Func("below"), Func("out")
+    below[y, x] = image.clamped()[y + 1, x]
+    out[y, x] = below[2 * y, x] - below[2 * y + 1, x]
+    pipeline = Pipeline([out.over(y=(0, image.shape[0] // 2), x=(0, image.shape[1]))])
+    for target in ("h200", "cpu"):
+        assert schedule(pipeline, {"image": (1, 8)}, target, strategy="dp").text()
