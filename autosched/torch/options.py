@@ -47,6 +47,11 @@ class Options:
     reuse: bool = True
 
 
+STRATEGIES = (
+    "roots", "beam", "dp", "forma", "forma-none", "polymage", "sioutas", "sioutas-overlapped", "sioutas-none",
+)  # fmt: skip
+"""Names of `autosched.search.tune.request.STRATEGY_NAMES`: a process with compiled regions imports no search."""
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "mode": get_args(Mode),
     "effort": ("fast", "default", "thorough"),
@@ -90,8 +95,8 @@ def parse_options(options: Mapping[str, Any] | None, mode: str | None = None) ->
             kinds = " or ".join("None" if t is type(None) else t.__name__ for t in _TYPES[name])
             raise InputError(f"option {name}={value!r} of backend 'autosched': expected {kinds}")
     chosen = Options(**given)
-    if chosen.strategy not in (None, "roots") and chosen.strategy not in (known := _strategy_names()):
-        strategies = ", ".join(map(repr, known))
+    if chosen.strategy is not None and chosen.strategy not in STRATEGIES:
+        strategies = ", ".join(map(repr, STRATEGIES))
         raise InputError(f"option strategy={chosen.strategy!r} of backend 'autosched': expected one of {strategies}")
     if chosen.cost not in (None, "learned", "analytical") and not Path(str(chosen.cost)).is_file():
         raise InputError(
@@ -102,9 +107,3 @@ def parse_options(options: Mapping[str, Any] | None, mode: str | None = None) ->
     if chosen.versions < 1:
         raise InputError(f"option versions={chosen.versions!r} of backend 'autosched': expected 1 or more")
     return chosen
-
-
-def _strategy_names() -> tuple[str, ...]:
-    from autosched.search.tune.request import STRATEGY_NAMES  # a process with compiled regions imports no search
-
-    return STRATEGY_NAMES

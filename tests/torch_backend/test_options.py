@@ -10,7 +10,8 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 import autosched.torch
-from autosched.torch.options import Options
+from autosched.search.tune.request import STRATEGY_NAMES
+from autosched.torch.options import STRATEGIES, Options
 
 VALUES: dict[str, Any] = {
     "mode": "top5", "effort": "thorough", "strategy": "roots", "seconds": 2.5, "cost": "analytical",
@@ -69,3 +70,7 @@ def test_modes_that_measure_draw_their_own_inputs(
     torch.testing.assert_close(f(x), torch.sort(x * 2)[0] + 1)
     if "database" in options:
         assert len(list(tmp_path.glob("run-*.sqlite"))) == 2  # one for each region
+
+
+def test_strategies_are_those_of_the_search() -> None:
+    assert STRATEGIES == STRATEGY_NAMES
