@@ -94,3 +94,18 @@ def test_the_range_of_one_point_is_its_index() -> None:
     ends = [(ix.evaluate(low, {"x": k}), ix.evaluate(high, {"x": k})) for k in range(68)]
     assert [lo == hi for lo, hi in ends] == [k <= last for k in range(68)]
     assert all(lo >= hi for lo, hi in ends)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("crest", [2, 5, 6])
+def test_ranges_of_the_form_without_remainders_hold_beyond_one_reflection(crest: int, sign: int) -> None:
+    """A program may write this form itself, such as ``min(max(x, -x), x + 2)``."""
+    i = ix.scale(ix.var("x", -ix.UNBOUNDED, ix.UNBOUNDED), sign)
+    low = -(crest % 2)
+    index = ix.minimum(ix.maximum(i, ix.sub(low, i)), ix.sub(crest, i))
+    for lo in range(-12, 13):
+        for hi in range(lo, 13):
+            values = [min(max(sign * x, low - sign * x), crest - sign * x) for x in range(lo, hi + 1)]
+            for ends in ((lo, hi), (np.array([lo]), np.array([hi]))):
+                first, last = ix.bounds(index, {"x": ends})
+                assert first <= min(values) and max(values) <= last

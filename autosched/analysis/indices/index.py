@@ -29,7 +29,7 @@ from autosched.analysis.indices.index_arithmetic import select as select
 from autosched.analysis.indices.index_arithmetic import sub as sub
 from autosched.analysis.indices.index_arithmetic import var as var
 from autosched.analysis.indices.index_arithmetic import weighted_sum as weighted_sum
-from autosched.analysis.indices.reflection import reflected_range, reflection_of
+from autosched.analysis.indices.reflection import is_triangle, reflected_range, reflection_of
 from autosched.analysis.indices.terms import UNBOUNDED as UNBOUNDED
 from autosched.analysis.indices.terms import Affine as Affine
 from autosched.analysis.indices.terms import Atom as Atom
@@ -205,7 +205,8 @@ def bounds(
     for atom in postorder(e, done):
         given = env.get(atom.key)
         if given is None and (wave := reflection_of(atom)) is not None:
-            given = reflected_range(wave, *total(wave.at))
+            lo, hi = total(wave.at)
+            given = reflected_range(wave, lo, hi) if is_triangle(wave, lo, hi) else None
         done[atom.key] = _atom_bounds(atom, [total(a) for a in atom.args]) if given is None else given
     return total(e)
 

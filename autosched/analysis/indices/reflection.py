@@ -22,11 +22,13 @@ class Reflection(NamedTuple):
         at: The index before reflection.
         period: Its period.
         crest: Sum of two indices, within one period, of the same value.
+        folded: Whether the form is that without remainders, which has other values outside of one reflection.
     """
 
     at: Index
     period: int
     crest: int
+    folded: bool = False
 
     @property
     def top(self) -> int:
@@ -38,8 +40,8 @@ def reflection_of(t: Atom) -> Reflection | None:
     """Return the triangle wave that an atom is, None for other atoms.
 
     Besides the form with remainders it is ``min(max(i, -1 - i), crest - i)``, with ``-i`` where the edge is not
-    repeated (`autosched.analysis.boundaries.mirror_folding`). Outside one reflection this form has other values, but
-    no index is there.
+    repeated (`autosched.analysis.boundaries.mirror_folding`). Outside one reflection this form has other values
+    (`is_triangle`).
     """
     rising, falling = t.args if t.kind == "min" else (0, 0)
     if not isinstance(rising, Affine) or not isinstance(falling, Affine) or len(rising.terms) != 1 or rising.const:
@@ -60,8 +62,19 @@ def _folded_reflection(wave: Atom, falling: Affine) -> Reflection | None:
         if isinstance(rising, Affine) and isinstance(below, Affine):
             low, crest = add(rising, below), add(rising, falling)
             if isinstance(crest, int) and low in (-1, 0) and crest % 2 == low % 2 and crest > 0:
-                return Reflection(rising, crest - low, crest)
+                return Reflection(rising, crest - low, crest, folded=True)
     return None
+
+
+def is_triangle(wave: Reflection, lo: Number, hi: Number) -> bool:
+    """Whether the form of a wave has the values of the triangle over an inclusive range of its index."""
+    if not wave.folded:
+        return True
+    if any(isinstance(end, np.ndarray) and not end.size for end in (lo, hi)):
+        return True
+    first = lo.min() if isinstance(lo, np.ndarray) else interval(lo)[0]
+    last = hi.max() if isinstance(hi, np.ndarray) else interval(hi)[1]
+    return bool(wave.crest - wave.period - wave.top <= first and last <= wave.crest)
 
 
 def reflected_range(wave: Reflection, lo: Number, hi: Number) -> tuple[Any, Any]:
