@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as f
 
+from tests.torch_backend.compiled import compiled
 from tests.torch_backend.differential import compare, left_to_torch, random
 
 MODES = ("bilinear", "nearest", "bicubic")
@@ -66,3 +67,49 @@ def test_positions_that_are_no_numbers_read_nothing_outside() -> None:
     g[0, 0, 1] = torch.inf
     g[0, 0, 2] = -torch.inf
     compare(sampled("bilinear", "zeros", False), random(1, 1, 4, 4, gradient=False), g, witness="interpreter")
+
+
+SPECIAL = (torch.nan, torch.inf, -torch.inf, 1e30, -1e30, 2.2e10, -3e9, 0.3, -1.0, 3.7)
+
+
+def special_positions(axes: int) -> torch.Tensor:
+    """Return all combinations of positions that are no numbers, infinite, huge, or ordinary."""
+    return torch.cartesian_prod(*[torch.tensor(SPECIAL)] * axes).reshape(1, *[len(SPECIAL)] * axes, axes)
+
+
+def all_samples(a: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the samples of each interpolation and padding, with both meanings of -1 and 1."""
+    modes = MODES if a.ndim == 4 else MODES[:2]
+    return tuple(sampled(*case)(a, g) for case in itertools.product(modes, PADDINGS, (False, True)))
+
+
+@pytest.mark.parametrize("witness", ["cpu", "interpreter"])
+@pytest.mark.parametrize("extents", [(5, 7), (5, 7, 3)], ids=["images", "volumes"])
+def test_special_positions_in_a_function_of_many_outputs(extents: tuple[int, ...], witness: Any) -> None:
+    a = random(1, 2, *extents, gradient=False)
+    compare(all_samples, a, special_positions(len(extents)), witness=witness)
+
+
+def test_special_positions_on_the_emulator() -> None:
+    g = special_positions(2)[:, :, ::3].clone()
+    compare(sampled("bilinear", "reflection", False), random(1, 1, 5, 7, gradient=False), g, witness="emulator")
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize(
+    ("extents", "mode", "padding"),
+    [((5, 7), *case) for case in itertools.product(MODES, PADDINGS) if case[0] != "bilinear" or case[1] == "zeros"]
+    + [((5, 7, 3), *case) for case in itertools.product(MODES[:2], PADDINGS)],
+)
+def test_gradients_at_special_positions(extents: tuple[int, ...], mode: str, padding: str, aligned: bool) -> None:
+    g = special_positions(len(extents)).requires_grad_()
+    compare(sampled(mode, padding, aligned), random(1, 2, *extents), g, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_positions_that_are_no_numbers_have_no_linear_gradient(padding: str) -> None:
+    """PyTorch's kernel for images on CPUs writes to any place there."""
+    a, g = random(1, 1, 5, 7), torch.full((1, 2, 3, 2), torch.nan).requires_grad_()
+    compiled(sampled("bilinear", padding, False))(a, g).sum().backward()
+    assert not a.grad.any()
+    assert not g.grad.any()

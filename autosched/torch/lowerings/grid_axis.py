@@ -26,12 +26,16 @@ class GridAxis:
         interpolation: How elements are combined.
         padding: Which elements lie outside.
         aligned: Whether -1 and 1 are the centres of the outermost elements, else their outer edges.
+        at_nan: The element inside that is read where a position is no number; ``none`` leaves all out.
+        exact: Whether reflection has an exact remainder, at any distance; else that of a rounded quotient.
     """
 
     extent: int
     interpolation: Interpolation
     padding: PaddingMode
     aligned: bool
+    at_nan: Literal["first", "last", "none"] = "first"
+    exact: bool = False
 
     @property
     def scale(self) -> float:
@@ -66,7 +70,18 @@ class GridAxis:
             return place
         if self.padding == "reflection":
             place = self._reflected(place)[0]
-        return fn.clamp(place, 0, self.extent - 1)
+        return self._clipped(place)
+
+    def _clipped(self, place: Expr) -> Expr:
+        """Return the nearest position inside; only `fn.clamp` keeps a NaN."""
+        first, last = constant(0, place.dtype), constant(self.extent - 1, place.dtype)
+        if self.at_nan == "none":
+            return fn.clamp(place, first, last)
+        if self.at_nan == "last":
+            place = fn.select(place < last, place, last)
+            return fn.select(place > first, place, first)
+        place = fn.select(place > first, place, first)
+        return fn.select(place < last, place, last)
 
     def _reflected(self, place: Expr) -> tuple[Expr, Expr]:
         """Return the mirrored position and the derivative of mirroring."""
@@ -78,7 +93,7 @@ class GridAxis:
         moved = place - low
         distance = fn.abs(moved)
         turns = fn.floor(distance / span)
-        extra = distance - turns * span
+        extra = fn.fmod(distance, constant(span, place.dtype)) if self.exact else distance - turns * span
         odd = turns - 2 * fn.floor(turns * 0.5) > 0
         mirrored = fn.select(odd, span - extra, extra) + low
         return mirrored, fn.select(odd, -one, one) * fn.select(moved < 0, -one, one)
@@ -118,10 +133,11 @@ class GridAxis:
         if self.interpolation == "bicubic":
             place = self.padded(place)
         index = fn.cast(int32, fn.clamp(place, 0, self.extent - 1))
-        if self.padding != "zeros" and self.interpolation != "bilinear":
-            return index, []
         if self.padding != "zeros":
-            return index, [] if isinstance(tap, int) and tap == 0 else [place <= self.extent - 1]
+            is_first = self.interpolation != "bilinear" or (isinstance(tap, int) and tap == 0)
+            if is_first and (self.at_nan != "none" or self.interpolation == "bicubic"):
+                return index, []
+            return index, [place <= self.extent - 1]
         return index, [place >= 0, place <= self.extent - 1]
 
 

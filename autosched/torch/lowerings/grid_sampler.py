@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 
@@ -35,6 +36,7 @@ class _Sampler:
         interpolation: PyTorch's number of the interpolation.
         padding: PyTorch's number of the padding.
         aligned: As in `GridAxis`.
+        is_gradient: Whether gradients are computed, not samples.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class _Sampler:
         interpolation: int,
         padding: int,
         aligned: bool,
+        is_gradient: bool = False,
     ) -> None:
         if 0 in a.shape[2:]:
             raise UnsupportedError("a grid sampler of no element")
@@ -54,7 +57,18 @@ class _Sampler:
         self.source = a.stored(f"{context.name}_of")
         self.grid = grid.stored(f"{context.name}_grid")
         of_axes = _INTERPOLATIONS[interpolation], _PADDINGS[padding], aligned
-        self.axes = [GridAxis(n, *of_axes) for n in a.shape[2:]]
+        # PyTorch's kernels differ where a position is huge or no number. That for images on CPUs has vectors: it rounds
+        # the quotient of a reflection and adds zeros, times NaN, outside. At a NaN, that for volumes on CPUs reads the
+        # last element and has no gradient, others read the first one. Linear gradients leave such positions out; those
+        # of images on CPUs are not defined.
+        on_host = a.fake.device.type == "cpu"
+        is_host_volume = self.rank == 3 and on_host
+        at_nan: Literal["first", "last", "none"] = "last" if is_host_volume else "first"
+        if is_gradient and (is_host_volume or of_axes[0] != "nearest"):
+            at_nan = "none"
+        is_scalar = self.rank == 3 or not on_host
+        self.skips_outside = is_scalar or (at_nan == "none" and of_axes[1] != "zeros")
+        self.axes = [GridAxis(n, *of_axes, at_nan, is_scalar) for n in a.shape[2:]]
         self.positions = [
             self._func(f"position{k}", lambda p, k=k, axis=axis: axis.position(self.value(p, k)))  # type: ignore[misc]
             for k, axis in enumerate(self.axes)
@@ -93,7 +107,12 @@ class _Sampler:
             index, conditions = self.element(positions, [tap for _, tap in taps])
             value = converted(self.source.at((p[0], p[1], *index)), self.inner)
             factor = _product([factors[k][number] for k, (number, _) in enumerate(taps)])
-            term = (fn.select(fn.all_of(*conditions), value, zero) if conditions else value) * factor
+            if not conditions:
+                term = value * factor
+            elif self.skips_outside:
+                term = fn.select(fn.all_of(*conditions), value * factor, zero)
+            else:
+                term = fn.select(fn.all_of(*conditions), value, zero) * factor
             total = term if total is None else total + term
         assert total is not None
         return total
@@ -136,7 +155,7 @@ def lower_grid_sampler_backward(
     output_mask: Sequence[bool] = (True, True),
 ) -> tuple[TensorValue | None, TensorValue | None]:
     """Return the gradients of the input, a scatter in a fixed order, and of the grid."""
-    sampler = _Sampler(context, a, grid, interpolation, padding, aligned)
+    sampler = _Sampler(context, a, grid, interpolation, padding, aligned, is_gradient=True)
     of_input, of_grid = context.fake
     held = gradient.stored(f"{context.name}_gradient")
     return (
