@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._guards import CompileContext
 from torch.fx import GraphModule
 
 from autosched.errors import InputError
@@ -43,7 +44,8 @@ def autosched_backend(
     """
     check_version(torch.__version__)
     chosen = parse_options(options, mode)
-    compiler = functools.partial(_compile_aten, options=chosen, record=current_record())
+    given = _warnings_of_function()
+    compiler = functools.partial(_compile_aten, options=chosen, record=current_record(), warnings_given=given)
     compile_graph = aot_autograd(
         fw_compiler=compiler,
         bw_compiler=compiler,
@@ -67,15 +69,33 @@ def check_version(version: str) -> None:
         raise InputError(f"backend 'autosched' needs PyTorch {TORCH}, this is {version}: install torch=={TORCH}.*")
 
 
+_warnings: dict[int, set[str]] = {}
+
+
+def _warnings_of_function() -> set[str]:
+    """Return the problems that regions of the function in compilation have warned of, for other sizes, too."""
+    compilation = CompileContext.current_compile_id()
+    if compilation is None or compilation.frame_id is None:
+        return set()
+    if not compilation.frame_compile_id:  # a new function, perhaps by the number of one before a reset of Dynamo
+        _warnings[compilation.frame_id] = set()
+    return _warnings.setdefault(compilation.frame_id, set())
+
+
 def _compile_aten(
-    graph: GraphModule, example_inputs: Sequence[Any], *, options: Options, record: Record | None
+    graph: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Options,
+    record: Record | None,
+    warnings_given: set[str],
 ) -> Callable[..., Any]:
     partition = partition_graph(graph)
     regions: list[Region] = []
     for name in partition.regions:
         submodule = partition.graph.get_submodule(name)
         assert isinstance(submodule, GraphModule)
-        regions.append(Region(submodule, name, options))
+        regions.append(Region(submodule, name, options, warnings_given))
         setattr(partition.graph, name, regions[-1])
     partition.graph.recompile()
     if record is not None:

@@ -26,7 +26,7 @@ class Options:
         strategy: A single search strategy, such as ``roots``.
         seconds: Time budget of the search of a region.
         cost: Cost model, as for `autosched.schedule`.
-        database: Results database of ``autotune``; each region has a file of its own beside it.
+        database: Results database of ``autotune``; each region has files of its own beside it.
         fallback: ``measure`` times a region on the CPU against PyTorch's own kernels at the first call with some sizes
             and keeps the faster one; ``predict`` keeps regions; ``error`` does, too, and raises an error for a region
             that cannot be compiled, instead of running PyTorch's kernels.

@@ -22,6 +22,7 @@ from autosched.torch.comparison import compared_seconds
 from autosched.torch.host_code import HostCode
 from autosched.torch.options import Options
 from autosched.torch.region_cache import find_region, keep_region, region_key
+from autosched.torch.tensors import InvalidOperandError
 
 if TYPE_CHECKING:
     from autosched.torch.region_code import RegionCode
@@ -44,6 +45,7 @@ class Region(torch.nn.Module):
         graph: The region's nodes.
         name: Its name in messages.
         options: The backend's options.
+        warnings_given: Problems that the function's regions have warned of, which is added to.
 
     Attributes:
         versions: Code by sizes and strides, the last used one last; a function where PyTorch's kernels are in use.
@@ -51,7 +53,7 @@ class Region(torch.nn.Module):
         compilations: Number of versions that were made.
     """
 
-    def __init__(self, graph: GraphModule, name: str, options: Options) -> None:
+    def __init__(self, graph: GraphModule, name: str, options: Options, warnings_given: set[str] | None = None) -> None:
         super().__init__()
         self._graph = (graph,)  # in a tuple, so that it is no submodule
         self.name = name
@@ -62,6 +64,7 @@ class Region(torch.nn.Module):
         self._candidates: dict[Any, _Candidate] = {}  # compiled, and not yet compared
         self._jobs: dict[Any, Future[_Candidate]] = {}
         self._first_sights: OrderedDict[Any, None] = OrderedDict()
+        self._warnings_given = set() if warnings_given is None else warnings_given
         self._has_warned = False
         self._lock = threading.RLock()
 
@@ -145,7 +148,8 @@ class Region(torch.nn.Module):
         code = candidate.code
         if code is None:
             self.notes[key] = candidate.problem
-            self._warn(candidate.problem)
+            if not candidate.has_own_error:
+                self._warn(candidate.problem)
             return self.graph.forward
         if self.options.fallback != "measure" or not isinstance(code, HostCode):
             return code
@@ -171,6 +175,8 @@ class Region(torch.nn.Module):
             # A model may be trained there, which the caller's modes forbid.
             with torch.inference_mode(False), torch.enable_grad():
                 code = compile_region(self.graph, arguments, self.options)
+        except InvalidOperandError as error:
+            return _Candidate(problem=str(error), has_own_error=True)
         except Exception as error:  # whatever it is, PyTorch's kernels can compute the region
             if self.options.fallback == "error":
                 raise
@@ -180,10 +186,11 @@ class Region(torch.nn.Module):
         return _Candidate(code, key)
 
     def _warn(self, problem: str) -> None:
-        """Warn of a region that PyTorch computes, once; of a missing compiler once a process."""
-        if self._has_warned or problem in _warned_of:
+        """Warn of a problem once a function, and once a region; of a missing compiler once a process."""
+        if self._has_warned or problem in self._warnings_given or problem in _warned_of:
             return
         self._has_warned = True
+        self._warnings_given.add(problem)
         what = self.name
         if "compiler was found" in problem:
             _warned_of.add(problem)
@@ -199,6 +206,7 @@ class _Candidate:
         cache_key: Its key in the cache on disk.
         seconds: Times of its code and of PyTorch's kernels, if they were compared.
         problem: Why it cannot be compiled.
+        has_own_error: Whether PyTorch's kernels raise an error for its operands.
     """
 
     def __init__(
@@ -207,11 +215,13 @@ class _Candidate:
         cache_key: str | None = None,
         seconds: tuple[float, float] | None = None,
         problem: str = "",
+        has_own_error: bool = False,
     ) -> None:
         self.code = code
         self.cache_key = cache_key
         self.seconds = seconds
         self.problem = problem
+        self.has_own_error = has_own_error
 
 
 _warned_of: set[str] = set()

@@ -19,6 +19,10 @@ class UnsupportedError(Exception):
     """Raised where an operator, or a form of it, has no translation; the text is the reason."""
 
 
+class InvalidOperandError(UnsupportedError):
+    """Raised where PyTorch's own operator raises an error for such operands, whatever their values."""
+
+
 def element_type(dtype: torch.dtype) -> DType:
     """Return the language's element type.
 

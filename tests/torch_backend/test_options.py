@@ -10,6 +10,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 import autosched.torch
+from autosched.errors import InputError
 from autosched.search.tune.request import STRATEGY_NAMES
 from autosched.torch.options import STRATEGIES, Options
 
@@ -55,7 +56,7 @@ def test_unknown_options_are_errors_with_the_list() -> None:
     "options",
     [
         {"mode": "top5", "effort": "fast", "seconds": 1.0},
-        {"mode": "autotune", "seconds": 2.0, "database": "run.sqlite"},
+        {"mode": "autotune", "seconds": 2.0, "database": "new/place/run.sqlite"},
     ],
     ids=["top5", "autotune"],
 )
@@ -69,7 +70,25 @@ def test_modes_that_measure_draw_their_own_inputs(
     x = torch.rand(40, 50)
     torch.testing.assert_close(f(x), torch.sort(x * 2)[0] + 1)
     if "database" in options:
-        assert len(list(tmp_path.glob("run-*.sqlite"))) == 2  # one for each region
+        files = [path.name.partition(".") for path in (tmp_path / "new" / "place").iterdir()]
+        for stem in {name for name, _, _ in files}:
+            assert stem.startswith("run-")
+            assert {suffix for name, _, suffix in files if name == stem} == {
+                "sqlite", "tuning.json", "weights.safetensors",
+            }  # fmt: skip
+        assert len(files) == 2 * 3  # for each region
+
+
+def test_no_weights_for_cpus_come_with_the_package() -> None:
+    torch._dynamo.reset()
+    options = {"cost": "learned", "reuse": False}
+    f = torch.compile(lambda x: x * 2 + 1, backend="autosched", options={**options, "fallback": "predict"})
+    with pytest.warns(RuntimeWarning, match=r"leaves region0 to PyTorch: InputError: no weights for cpu .*analytical"):
+        torch.testing.assert_close(f(torch.ones(3)), torch.full((3,), 3.0))
+    torch._dynamo.reset()
+    f = torch.compile(lambda x: x * 2 + 1, backend="autosched", options={**options, "fallback": "error"})
+    with pytest.raises(InputError, match="no weights for cpu come with this release"):
+        f(torch.ones(3))
 
 
 def test_strategies_are_those_of_the_search() -> None:

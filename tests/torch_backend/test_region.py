@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -100,6 +101,43 @@ def test_a_region_that_cannot_be_compiled_is_left_with_one_warning(monkeypatch: 
     assert len([w for w in caught if "autosched" in str(w.message)]) == 1
     with pytest.raises(UnsupportedError, match="a form of the test"):
         compiled(lambda x: x * 2)(torch.rand(3))
+
+
+def test_a_function_of_several_regions_and_sizes_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(region_code, "translate", unsupported)
+    for sizes, differentiated in (((3, 4, 5), False), ((3,), True)):
+        torch._dynamo.reset()
+        f = torch.compile(lambda x: torch.sort(x * 2)[0].sin() * 3, backend="autosched", options=MEASURED)
+        with pytest.warns(RuntimeWarning, match="a form of the test") as caught:
+            for n in sizes:
+                result = f(torch.ones(n, requires_grad=differentiated))
+                if differentiated:
+                    result.sum().backward()
+        assert len([w for w in caught if "autosched" in str(w.message)]) == 1
+
+
+INVALID: dict[str, Any] = {
+    "max": (lambda x: (x * 2).max(), (0, 3)),
+    "max along a dimension": (lambda x: (x * 2).max(0), (0, 3)),
+    "gather": (lambda x: torch.gather(x * 2, 0, torch.zeros(1, 3, dtype=torch.int64)), (0, 3)),
+    "index": (lambda x: (x * 2)[torch.tensor([0])], (0, 3)),
+    "adaptive pooling": (lambda x: torch.nn.functional.adaptive_avg_pool2d(x * 2, 2), (1, 2, 0, 3)),
+    "division": (lambda x: x.to(torch.int32) * 2 // 0, (3,)),
+    "power": (lambda x: (x.to(torch.int32) * 2) ** -1, (3,)),
+}
+
+
+@pytest.mark.parametrize("fallback", ["error", "predict"])
+@pytest.mark.parametrize("name", INVALID)
+def test_operands_that_pytorch_refuses_raise_its_error(name: str, fallback: str) -> None:
+    function, shape = INVALID[name]
+    x = torch.ones(shape)
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        function(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(expected.type, match=re.escape(str(expected.value).splitlines()[0])):
+            compiled(function, fallback=fallback)(x)
 
 
 def test_an_error_of_our_own_leaves_the_region_too(monkeypatch: pytest.MonkeyPatch) -> None:

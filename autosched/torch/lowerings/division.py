@@ -10,7 +10,7 @@ from autosched.lang.expr import Const, Expr
 from autosched.lang.operators import binary
 from autosched.torch.lowerings.pointwise import Operand, constant, converted, pointwise, types_of
 from autosched.torch.lowerings.registry import LoweringContext, register
-from autosched.torch.tensors import TensorValue, UnsupportedError
+from autosched.torch.tensors import InvalidOperandError, TensorValue
 
 aten = torch.ops.aten
 
@@ -19,13 +19,13 @@ def check_divisor(context: LoweringContext, a: Operand, b: Operand) -> None:
     """Check that no divisor of integers is zero.
 
     Raises:
-        UnsupportedError: If the divisor is the number zero: PyTorch raises its error.
+        InvalidOperandError: If the divisor is the number zero.
     """
     if types_of((a, b), Kind.DEFAULT)[0].is_float:
         return
     if not isinstance(b, TensorValue):
         if b == 0:
-            raise UnsupportedError("a division of integers by zero")
+            raise InvalidOperandError("a division of integers by zero")
         return
     bad = TensorValue(b.fake.new_empty(b.shape, dtype=torch.bool), lambda p: binary("eq", b.at(p), 0))
     context.add_check(bad, RuntimeError, "ZeroDivisionError")
@@ -105,7 +105,7 @@ def power_of_integers(base: Expr, exponent: Expr) -> Expr:
     one, zero = constant(1, dtype), constant(0, dtype)
     fixed = int(exponent.value) if isinstance(exponent, Const) else None
     if fixed is not None and fixed < 0:
-        raise UnsupportedError("a power of integers with a negative exponent")
+        raise InvalidOperandError("a power of integers with a negative exponent")
     bits = dtype.bits - (dtype.kind == "i") if fixed is None else fixed.bit_length()
     result, square = one, base
     for k in range(bits):

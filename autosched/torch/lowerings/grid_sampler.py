@@ -18,7 +18,7 @@ from autosched.torch.lowerings.pointwise import constant, converted
 from autosched.torch.lowerings.reductions import accumulator
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.lowerings.scatter import scattered
-from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates, element_type
+from autosched.torch.tensors import InvalidOperandError, Point, TensorValue, coordinates, element_type
 
 aten = torch.ops.aten
 
@@ -50,7 +50,7 @@ class _Sampler:
         is_gradient: bool = False,
     ) -> None:
         if 0 in a.shape[2:]:
-            raise UnsupportedError("a grid sampler of no element")
+            raise InvalidOperandError("a grid sampler of no element")
         self.name = context.name
         self.rank = len(a.shape) - 2
         self.inner = accumulator(a.dtype)

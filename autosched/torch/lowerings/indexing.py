@@ -15,7 +15,7 @@ from autosched.torch.lowerings.affine_fit import affine_fit
 from autosched.torch.lowerings.pointwise import broadcast, constant
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.lowerings.value_range import is_bounded, value_range
-from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates
+from autosched.torch.tensors import InvalidOperandError, Point, TensorValue, coordinates
 
 aten = torch.ops.aten
 
@@ -37,7 +37,7 @@ def index_at(
     if span is not None and low <= span[0] and span[1] < extent:
         return _in_range(index, span, extent)
     if extent == 0:
-        raise UnsupportedError(f"{what} of a dimension without elements")
+        raise InvalidOperandError(f"{what} of a dimension without elements")
     held = index.stored(f"{context.name}_index")
     bad = TensorValue(
         index.fake.new_empty(index.shape, dtype=torch.bool), lambda p: (held.at(p) < low) | (held.at(p) >= extent)

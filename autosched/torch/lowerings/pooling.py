@@ -22,7 +22,7 @@ from autosched.torch.lowerings.reductions import accumulator, fold
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.lowerings.views import guarded_index
 from autosched.torch.lowerings.windows import AdaptiveWindow, PoolingWindow, Window
-from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates, element_type
+from autosched.torch.tensors import InvalidOperandError, Point, TensorValue, coordinates, element_type
 
 aten = torch.ops.aten
 
@@ -43,7 +43,7 @@ def _adaptive_windows(a: TensorValue, results: torch.Tensor, rank: int) -> list[
     found: list[Window] = []
     for n, m in zip(a.shape[-rank:], results.shape[-rank:], strict=True):
         if n == 0:
-            raise UnsupportedError("adaptive pooling of no element")
+            raise InvalidOperandError("adaptive pooling of no element")
         found.append(AdaptiveWindow(n, int(m)))
     return found
 

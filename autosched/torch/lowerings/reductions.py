@@ -17,7 +17,7 @@ from autosched.lang.rdom import OPERATOR_OF, RDom, argmax, argmin, reduction_ide
 from autosched.torch.lowerings.pointwise import constant, converted
 from autosched.torch.lowerings.registry import LoweringContext, register
 from autosched.torch.lowerings.views import reshaped_index
-from autosched.torch.tensors import Point, TensorValue, UnsupportedError, coordinates, element_type, view_of
+from autosched.torch.tensors import InvalidOperandError, Point, TensorValue, coordinates, element_type, view_of
 
 aten = torch.ops.aten
 
@@ -199,7 +199,7 @@ def lower_min(context: LoweringContext, a: TensorValue) -> TensorValue:
 
 def _extreme(context: LoweringContext, a: TensorValue, dims: Dims, keepdim: bool, kind: str) -> TensorValue:
     if _count(a, dims) == 0:
-        raise UnsupportedError(f"{kind} of no element")
+        raise InvalidOperandError(f"{kind} of no element")
     return reduced(context, a, dims, keepdim, kind, lambda e: converted(e, uint8) if a.dtype == bool_ else e)
 
 
@@ -279,7 +279,7 @@ def _arg_extreme(context: LoweringContext, a: TensorValue, dim: int, kind: str) 
     rank = len(a.shape)
     axis = dim % rank
     if not a.shape[axis]:
-        raise UnsupportedError(f"arg{kind} of no element")
+        raise InvalidOperandError(f"arg{kind} of no element")
     source = a.stored(f"{context.name}_of")
     outer = coordinates(rank - 1)
     domain = RDom("r", k=a.shape[axis])
