@@ -66,7 +66,9 @@ def partition_graph(graph: GraphModule) -> PartitionedGraph:
     support = _Support()
     with _without_guards(graph.graph):
         partitioner = CapabilityBasedPartitioner(graph, support, allows_single_node_partition=True)
-        groups = [_without_last_views(tuple(p.nodes)) for p in partitioner.propose_partitions()]
+        places = {node: place for place, node in enumerate(graph.graph.nodes)}
+        proposed = [sorted(p.nodes, key=places.__getitem__) for p in partitioner.propose_partitions()]
+        groups = [_without_last_views(group) for nodes in proposed for group in _split_by_device(nodes)]
     groups = [group for group in groups if any(map(computes, group))]
     order = order_groups(graph.graph, groups)
     if order is None:
@@ -113,6 +115,22 @@ def _without_last_views(group: Group) -> Group:
         if node in last and isinstance(source, Node) and source in members - last and _is_view(source):
             last.discard(node)
     return tuple(node for node in group if node not in last)
+
+
+def _split_by_device(nodes: Sequence[Node]) -> list[Group]:
+    """Divide nodes in the order of the graph into runs whose results lie on one device.
+
+    Edges go forward in that order, so no run depends on a later one.
+    """
+    runs: list[list[Node]] = []
+    last: torch.device | None = None
+    for node in nodes:
+        device = next((t.device for t in _tensors(node.meta.get("val"))), last)
+        if not runs or device != last:
+            runs.append([])
+        last = device
+        runs[-1].append(node)
+    return [tuple(run) for run in runs]
 
 
 def _is_view(node: Node) -> bool:
@@ -194,6 +212,9 @@ def unsupported_reason(node: Node) -> str | None:
                 return "a tensor of more than 8 dimensions"
     except UnsupportedError as error:
         return str(error)
+    numbers = [t for t in _tensors((args, kwargs)) if not t.ndim and t.device.type == "cpu"]
+    if len({t.device for t in _tensors(values) if not any(t is number for number in numbers)}) > 1:
+        return "tensors on several devices"
     return entry.unsupported(*args, **kwargs) if entry.unsupported is not None else None
 
 

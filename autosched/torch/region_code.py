@@ -36,6 +36,7 @@ class RegionCode:
         self.translation = translation
         self.compiled = compiled
         self.device = device
+        self._constants = _constants_on(device, translation.constants)
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the region for tensors of the sizes and strides that it was compiled for.
@@ -47,31 +48,65 @@ class RegionCode:
         outputs = [self._made(slot) if isinstance(slot, TensorSlot) else slot for slot in translation.outputs]
         if self.compiled is None:
             return self._returned(outputs)
-        arrays: dict[str, torch.Tensor] = dict(translation.constants)
+        arrays: dict[str, torch.Tensor] = dict(self._constants)
         for slot, argument in zip(translation.inputs, arguments, strict=True):
             if slot is not None and slot.name is not None:
                 plain = argument.detach()
-                if plain.device != self.device:  # PyTorch allows a number in host memory beside tensors of a GPU
-                    plain = plain.to(self.device)
+                if plain.device != self.device:
+                    plain = _number_on(self.device, plain)
                 arrays[slot.name] = slot.layout.array(plain_copy(plain) if plain.is_neg() else plain)
         out = {
             slot.name: slot.layout.array(tensor)
             for slot, tensor in zip(translation.outputs, outputs, strict=True)
             if isinstance(slot, TensorSlot) and slot.name is not None and isinstance(tensor, torch.Tensor)
         }
-        for name in translation.checks:
-            out[name] = torch.empty((), dtype=torch.uint8, device=self.device)
+        flags = torch.empty(len(translation.checks), dtype=torch.uint8, device=self.device)
+        out |= dict(zip(translation.checks, flags.unbind(), strict=True))
         self.compiled.launch(None, arrays, out=out)
-        for name, (error, text) in translation.checks.items():
-            if out[name].item():
-                raise error(text)
+        if translation.checks:
+            self._check(flags)
         return self._returned(outputs)
+
+    def _check(self, flags: torch.Tensor) -> None:
+        """Raise the error of the first flag that is set; a graph in capture gets assertions of the device instead."""
+        checks = self.translation.checks.values()
+        if _is_capturing(self.device):
+            for flag, (_, text) in zip(flags.unbind(), checks, strict=True):
+                torch._assert_async(flag == 0, text)
+            return
+        for flag, (error, text) in zip(flags.tolist(), checks, strict=True):
+            if flag:
+                raise error(text)
 
     def _returned(self, outputs: list[Any]) -> Any:
         return tuple(outputs) if self.translation.is_tuple else outputs[0]
 
     def _made(self, slot: TensorSlot) -> torch.Tensor:
         return torch.empty_strided(slot.shape, slot.strides, dtype=slot.dtype, device=self.device)
+
+
+def _constants_on(device: torch.device, constants: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return constants on a device, complete for every stream: calls may come from another one."""
+    moved = {name: tensor.to(device) for name, tensor in constants.items()}
+    if moved and device.type == "cuda" and not _is_capturing(device):
+        torch.cuda.current_stream(device).synchronize()
+    return moved
+
+
+def _number_on(device: torch.device, number: torch.Tensor) -> torch.Tensor:
+    """Return a number of host memory on a GPU, where PyTorch allows it beside other tensors.
+
+    A fill has it as an argument: a copy would wait for the stream, and no graph could capture it.
+    """
+    return torch.full((), number.item(), dtype=number.dtype, device=device)
+
+
+def _is_capturing(device: torch.device) -> bool:
+    """Whether the current stream of a device is captured."""
+    if device.type != "cuda":
+        return False
+    with torch.cuda.device(device):
+        return torch.cuda.is_current_stream_capturing()
 
 
 def compile_region(graph: GraphModule, arguments: Sequence[Any], options: Options) -> HostCode | RegionCode:
@@ -82,17 +117,20 @@ def compile_region(graph: GraphModule, arguments: Sequence[Any], options: Option
         CompileError: If there is no C compiler for a region on the CPU.
         AutoschedError: If the pipeline cannot be scheduled or compiled.
     """
-    device = device_of(arguments)
-    if device.type == "cpu":
-        find_compiler("c")  # before the search
     translation = translate(graph, arguments)
+    device = translation.device or device_of(arguments)
     is_host = device.type == "cpu"
+    if is_host:
+        find_compiler("c")  # before the search
     if translation.pipeline is None:
         return HostCode(plan_of(translation, None)) if is_host else RegionCode(translation, None, device)
     shapes = {slot.name: slot.layout.shape for slot in translation.inputs if slot is not None and slot.name is not None}
     shapes |= {name: tuple(tensor.shape) for name, tensor in translation.constants.items()}
-    compiled = scheduled_pipeline(translation, shapes, "cpu" if is_host else "cuda", options).compile()
-    if is_host and compiled.code is not None:
+    if not is_host:
+        scheduled = scheduled_pipeline(translation, shapes, autosched.Target.detect(device.index), options)
+        return RegionCode(translation, scheduled.compile("cuda"), device)
+    compiled = scheduled_pipeline(translation, shapes, "cpu", options).compile()
+    if compiled.code is not None:
         return HostCode(plan_of(translation, compiled.code))
     return RegionCode(translation, compiled, device)
 
@@ -107,7 +145,7 @@ def device_of(arguments: Sequence[Any]) -> torch.device:
 
 
 def scheduled_pipeline(
-    translation: Translation, shapes: Mapping[str, tuple[int, ...]], target: str, options: Options
+    translation: Translation, shapes: Mapping[str, tuple[int, ...]], target: str | autosched.Target, options: Options
 ) -> autosched.ScheduledPipeline:
     """Return the schedule that the options ask for."""
     pipeline = translation.pipeline

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from autosched.errors import InputError
 from autosched.lang.dtypes import uint8
 from autosched.lang.expr import Const
 from autosched.lang.func import Func, Input
@@ -58,6 +59,7 @@ class Translation:
         constants: Arrays of tensors that depend on no input.
         checks: Outputs that are not zero where a call is wrong, with the error.
         is_tuple: Whether the graph returns a tuple, even of one result.
+        device: Device of the results; None without tensors among them.
     """
 
     pipeline: Pipeline | None
@@ -66,6 +68,7 @@ class Translation:
     constants: Mapping[str, torch.Tensor]
     checks: Mapping[str, Check]
     is_tuple: bool
+    device: torch.device | None
 
 
 def translate(graph: GraphModule, arguments: Sequence[Any]) -> Translation:
@@ -78,6 +81,7 @@ def translate(graph: GraphModule, arguments: Sequence[Any]) -> Translation:
     Raises:
         UnsupportedError: If an operator has no translation in this form.
         DSLError: If an index may be out of range.
+        InputError: If results lie on several devices.
     """
     return _Translator(graph, arguments).run()
 
@@ -113,9 +117,11 @@ class _Translator:
         results = result if isinstance(result, tuple | list) else (result,)
         outputs: list[TensorSlot | int | None] = []
         funcs: list[Func] = []
+        devices: set[torch.device] = set()
         for k, of in enumerate(results):
             value = self.values[of] if isinstance(of, Node) else of
             if isinstance(value, TensorValue):
+                devices.add(value.fake.device)
                 value = self._output(f"out{k}", self._tabulated(value), funcs)
             outputs.append(value)
         made = [*funcs, *self.check_funcs]
@@ -128,6 +134,7 @@ class _Translator:
             {name: t for name, t in self.constants.items() if name in read},
             self.checks,
             isinstance(result, tuple | list),
+            _only(devices),
         )
 
     def _input(self, node: Node, argument: Any) -> Any:
@@ -276,6 +283,14 @@ class _Translator:
     def _boxed(self, func: Func) -> Any:
         extents = self.extents.get(func.name, ())
         return func.over(**{dim: (0, n) for dim, n in zip(func.dims, extents, strict=True)})
+
+
+def _only(devices: set[torch.device]) -> torch.device | None:
+    if len(devices) > 1:
+        raise InputError(
+            f"a region has results on {', '.join(sorted(map(str, devices)))}: divide it into one for each device"
+        )
+    return next(iter(devices), None)
 
 
 def _lowered(target: torch._ops.OpOverload, context: LoweringContext, args: Any, kwargs: Any) -> Any:
