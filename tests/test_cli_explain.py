@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,9 @@ from click.testing import CliRunner
 from autosched.analysis.rewrites.cache_read import cached_source
 from autosched.apps import get_app
 from autosched.cli import main
+from autosched.commands.explain import _difference
 from autosched.featurize.schema import NAMES
+from autosched.runtime.compile.nvrtc import have_nvrtc
 from autosched.search.cost.gpu_analytical import COMPONENTS
 
 
@@ -113,3 +116,45 @@ def test_hardware_counters_replace_features(tmp_path: Path) -> None:
     assert kernels[0]["class"] == "bandwidth-bound" and kernels[0]["level"] == "DRAM"
     result = CliRunner().invoke(main, ["schedule", "unsharp", "--counters", str(file)])
     assert result.exit_code == 2 and "--counters are for the bottlenecks of --explain or --json" in result.output
+
+
+def test_tables_without_rows_are_left_out() -> None:
+    text = run("--strategy", "polymage", "--explain")
+    assert "considered" in text and "activity" in text
+    assert "bucket size" not in text
+    assert " in 0 batches" not in run("--strategy", "sioutas", "--explain")
+
+
+def test_a_strategy_has_no_mode() -> None:
+    assert json.loads(run("--strategy", "polymage", "--json"))["mode"] is None
+    assert json.loads(run("--samples", "1", "--json", height=32, width=48))["mode"] == "one-shot"
+
+
+@pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
+def test_two_times_of_a_kernel_are_explained() -> None:
+    """The best schedule keeps windows in registers, which limit the blocks in flight."""
+    result = CliRunner().invoke(main, ["schedule", "harris", "--strategy", "dp", "--explain", "--no-reuse"])
+    total, whole = re.search(  # type: ignore[union-attr]
+        r"those of the model, together (.+); the schedule's, (.+), is predicted before the kernels were compiled",
+        result.output,
+    ).groups()
+    assert total != whole and f"predicted {whole} by the analytical model" in result.output
+
+
+def test_equal_times_have_no_explanation() -> None:
+    assert "those of the model, together" not in run("--strategy", "polymage", "--explain")
+
+
+def test_times_of_the_processor_at_hand_are_explained() -> None:
+    result = explained("scaled by 2.00 (measured on this processor)", 2e-3)
+    assert result == (
+        "the kernels' times are those of the model, together 1 ms; the schedule's, 2 ms, is scaled by 2.00 (measured "
+        "on this processor)"
+    )
+    assert not explained("scaled by 1.00 (measured on this processor)", 1e-3)
+
+
+def explained(scale: str, predicted: float) -> str:
+    """Return the explanation of a schedule whose only kernel takes a millisecond by the model."""
+    origin = Mock(scale=scale, predicted_s=predicted, model="analytical model for cpu")
+    return _difference(Mock(provenance=origin), [Mock(seconds=1e-3)], with_registers=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +14,10 @@ from autosched.plural import counted
 from autosched.report.resources import compiled_resources
 from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.explain import KernelReport, explain
+from autosched.search.results import Counts
+
+LEAST_DIFFERENCE = 0.005
+"""Least relative difference of predicted times that is explained."""
 
 
 def as_dict(scheduled: ScheduledPipeline) -> dict[str, Any] | None:
@@ -47,20 +53,50 @@ def print_explanation(scheduled: ScheduledPipeline) -> None:
         click.echo(result.note)
     c = result.counts
     if c.kernels:
-        click.echo(
-            f"{counted(c.kernels, 'kernel')} costed in {counted(c.batches, 'batch')} ({c.mean_batch:.0f} each), "
-            f"{c.hit_rate:.0%} of {c.requested} found in the cache"
-        )
-        print_table(("candidates", "considered"), [(k, str(n)) for k, n in c.considered.most_common()])
-        print_table(("pruned because of", "kernels"), [(k, str(n)) for k, n in c.pruned.most_common()])
-        print_table(
+        click.echo(_costed(c))
+        _print_rows(("candidates", "considered"), [(k, str(n)) for k, n in c.considered.most_common()])
+        _print_rows(("pruned because of", "kernels"), [(k, str(n)) for k, n in c.pruned.most_common()])
+        _print_rows(
             ("bucket size", "buckets"), [(f"{size} to {2 * size - 1}", str(n)) for size, n in sorted(c.buckets.items())]
         )
         spent = sorted(c.seconds.items(), key=lambda part: -part[1])
-        print_table(("activity", "time"), [(k, format_time(t)) for k, t in spent])
-    rows = [_row(k) for k in explain(result, _registers(scheduled))]
+        _print_rows(("activity", "time"), [(k, format_time(t)) for k, t in spent])
+    registers = _registers(scheduled)
+    kernels = explain(result, registers)
+    columns = ("kernel", "members", "inlined", "blocks resident", "predicted", "busiest units")
+    _print_rows(columns, [_row(k) for k in kernels])
+    if difference := _difference(scheduled, kernels, any(count is not None for count in registers)):
+        click.echo(difference)
+
+
+def _print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table that has rows."""
     if rows:
-        print_table(("kernel", "members", "inlined", "blocks resident", "predicted", "busiest units"), rows)
+        print_table(columns, rows)
+
+
+def _costed(c: Counts) -> str:
+    text = f"{counted(c.kernels, 'kernel')} costed"
+    if c.batches:
+        text += f" in {counted(c.batches, 'batch')} ({c.mean_batch:.0f} each)"
+    return text + (f", {c.hit_rate:.0%} of {c.requested} found in the cache" if c.requested else "")
+
+
+def _difference(scheduled: ScheduledPipeline, kernels: Sequence[KernelReport], with_registers: bool) -> str:
+    """Return why the times of the kernels are not together that of the schedule; empty where they are."""
+    origin, total = scheduled.provenance, sum(k.seconds for k in kernels)
+    if not kernels or origin is None or origin.predicted_s is None:
+        return ""
+    if math.isclose(total, origin.predicted_s, rel_tol=LEAST_DIFFERENCE):
+        return ""
+    if origin.scale.startswith("scaled"):
+        reason = origin.scale
+    elif with_registers:
+        reason = "predicted before the kernels were compiled, whose registers limit the blocks in flight"
+    else:
+        reason = f"by the {origin.model}"
+    together, whole = format_time(total), format_time(origin.predicted_s)
+    return f"the kernels' times are those of the model, together {together}; the schedule's, {whole}, is {reason}"
 
 
 def _registers(scheduled: ScheduledPipeline) -> list[int | None]:

@@ -172,7 +172,14 @@ def schedule(
         )
     kernels = launch_info(scheduled.program)
     if as_json:
-        how = {"mode": mode, "strategy": strategy, "effort": effort, "samples": samples, "seed": seed}
+        searched = strategy is None or mode != MODES[0]  # a strategy alone has no mode
+        how = {
+            "mode": mode if searched else None,
+            "strategy": strategy,
+            "effort": effort,
+            "samples": samples,
+            "seed": seed,
+        }
         data = _as_dict(app, scheduled, kernels, taken, how, out)
         if explained or profiles is not None:  # the resources are compiled
             data["bottlenecks"] = bottlenecks_data(diagnoses_of(scheduled, profiles))
