@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,12 +20,14 @@ class KorniaFunction:
         function: Takes tensors; everything else is fixed.
         draw: Draws the tensors for a shape ``(n, 3, height, width)``.
         differentiable: Whether its gradient is checked.
+        timed: The function that is timed in its place, if that has a small result of a fixed size.
     """
 
     name: str
     function: Callable[..., Any]
     draw: Callable[[tuple[int, ...]], Inputs]
     differentiable: bool
+    timed: Callable[..., Any] | None = None
 
 
 def picture(shape: tuple[int, ...]) -> Inputs:
@@ -94,6 +96,11 @@ def points(shape: tuple[int, ...]) -> Inputs:
     count = shape[2] * shape[3]
     matrix = torch.tensor([[0.9, -0.1, 3.0], [0.15, 1.1, -2.0], [1e-4, 2e-4, 1.0]]).expand(shape[0], 3, 3)
     return matrix.contiguous(), torch.rand(shape[0], count, 2)
+
+
+def of_input_size(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a picture, other tensors and the size of the result, for the size of the picture."""
+    return lambda image, *others: function(image, *others, (image.shape[-2], image.shape[-1]))
 
 
 def rows(count: int) -> Callable[[tuple[int, ...]], Inputs]:
@@ -193,9 +200,16 @@ def kornia_functions() -> Iterator[KorniaFunction]:
     yield add(geometry, "pyrup")
     yield add(geometry, "remap", flow)
     yield add(geometry, "rescale", picture, 0.5)
-    yield add(geometry, "resize", picture, (40, 56))
-    yield add(geometry, "warp_affine", affine, (48, 56))
-    yield add(geometry, "warp_perspective", homography, (48, 56))
+    yield KorniaFunction(
+        "geometry.resize",
+        lambda x: geometry.resize(x, (x.shape[-2] * 5 // 8, x.shape[-1] * 7 // 8)),  # to its own size it is a copy
+        picture,
+        True,
+    )
+    yield replace(add(geometry, "warp_affine", affine, (48, 56)), timed=of_input_size(geometry.warp_affine))
+    yield replace(
+        add(geometry, "warp_perspective", homography, (48, 56)), timed=of_input_size(geometry.warp_perspective)
+    )
     yield add(geometry, "spatial_softmax2d")
     yield add(geometry, "spatial_soft_argmax2d")
     yield add(geometry, "transform_points", points)

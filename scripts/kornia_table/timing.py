@@ -25,11 +25,12 @@ def timed(case: KorniaFunction, shape: tuple[int, ...], seconds: float, inductor
     torch.manual_seed(0)
     torch._dynamo.reset()
     inputs = case.draw(shape)
-    functions: dict[str, Callable[..., Any]] = {"eager": case.function}
+    timed_function = case.timed or case.function
+    functions: dict[str, Callable[..., Any]] = {"eager": timed_function}
     names = {"inductor": "inductor", "autosched": "autosched", "compiled eager": "eager"}
     for side, backend in names.items():
         if side != "inductor" or inductor:
-            functions[side] = torch.compile(_copy(case.function), backend=backend, dynamic=False)
+            functions[side] = torch.compile(_copy(timed_function), backend=backend, dynamic=False)
     row: dict[str, float] = {}
     with torch.no_grad():
         for side, function in functions.items():

@@ -38,3 +38,13 @@ def test_every_function_is_that_of_eager(name: str) -> None:
     found = row(CASES[name])
     assert found["forward"] == "right"
     assert found.get("backward", "right") == "right"
+
+
+@pytest.mark.parametrize("name", ["geometry.resize", "geometry.warp_affine", "geometry.warp_perspective"])
+def test_timed_results_follow_the_size_of_the_picture(name: str) -> None:
+    case = CASES[name]
+    sizes = []
+    for shape in ((1, 3, 64, 64), (1, 3, 48, 80)):
+        inputs = case.draw(shape)
+        sizes.append(tuple((case.timed or case.function)(*inputs).shape[-2:]))
+    assert sizes == ([(40, 56), (30, 70)] if name == "geometry.resize" else [(64, 64), (48, 80)])
