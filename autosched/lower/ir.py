@@ -3,7 +3,8 @@
 Indices are symbolic (`autosched.analysis.indices.index`), values are typed operations. Thread loops are explicit, with
 one nest per stage. Barriers occur only between thread nests, and MAINLOOP loops only around them.
 
-To add a node, declare its fields and its `NodeFields` here, and print it in `autosched.codegen`.
+Nodes of the lanes of a warp are in `autosched.lower.lane_nodes`. To add a node, declare its fields and its
+`NodeFields`, and print it in `autosched.codegen`.
 """
 
 from __future__ import annotations
@@ -16,51 +17,12 @@ from typing import Any, ClassVar
 from autosched.analysis.indices.index import Index
 from autosched.lang.dtypes import DType
 from autosched.lang.expr import Scalar
-
-
-class Memory(Enum):
-    """The memory of a buffer."""
-
-    GLOBAL = "global"
-    SHARED = "shared"
-    REGISTER = "register"
-    PRIVATE = "private"
-    """Registers of each thread that live across thread nests."""
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A flat array of ``count`` elements; a double buffer has ``buffers == 2`` and twice the elements of one step."""
-
-    name: str
-    dtype: DType
-    count: int
-    memory: Memory
-    buffers: int = 1
-
-    @property
-    def in_registers(self) -> bool:
-        """Whether each thread has its own copy of the array."""
-        return self.memory in (Memory.REGISTER, Memory.PRIVATE)
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFields:
-    """Names of the fields that hold parts of a node, each in order of execution.
-
-    All generic code (`walk`, `autosched.lower.ir_visitor`, `autosched.lower.ir_queries`) follows from these names.
-
-    Attributes:
-        values: Fields with a value or a tuple of values.
-        indices: Fields with an index or a tuple of indices.
-        bodies: Fields with a tuple of statements.
-        sites: Fields with the number of an access.
-    """
-
-    values: tuple[str, ...] = ()
-    indices: tuple[str, ...] = ()
-    bodies: tuple[str, ...] = ()
-    sites: tuple[str, ...] = ()
+from autosched.lower.lane_nodes import ShuffleRead as ShuffleRead  # re-exported with the other nodes
+from autosched.lower.lane_nodes import WarpReduce as WarpReduce
+from autosched.lower.operands import Buffer as Buffer
+from autosched.lower.operands import CompareIndex as CompareIndex
+from autosched.lower.operands import Memory as Memory
+from autosched.lower.operands import NodeFields as NodeFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,18 +87,6 @@ class Op:
 
 
 @dataclass(frozen=True, slots=True)
-class CompareIndex:
-    """A comparison of two exact integers (``lt``, ``le``, ``gt``, ``ge``, ``eq``, ``ne``)."""
-
-    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("a", "b"))
-
-    op: str
-    a: Index
-    b: Index
-    dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
 class VectorElement:
     """One element of a vector bound by `LetVector`."""
 
@@ -145,40 +95,6 @@ class VectorElement:
     vector: str
     number: int
     dtype: DType
-
-
-@dataclass(frozen=True, slots=True)
-class ShuffleRead:
-    """One element of a register array of another lane of the warp (``__shfl_sync``).
-
-    All threads of the nest execute it, outside of conditions. Registers have no run-time index, so the lane that is
-    read chooses among constant ones. Each lane is read by lanes that need the same element of it.
-
-    Attributes:
-        buffer: The array, in PRIVATE memory.
-        index: The element, as this lane sees it.
-        lane: Number of the lane in the warp: its position among the threads of the block, x fastest.
-        given: Elements of which a lane gives one to the others: number k if just those tests hold whose bits are set in
-            k.
-        given_tests: The tests.
-        lanes: The lanes that take part, as a mask.
-        site: Number of the access.
-    """
-
-    FIELDS: ClassVar[NodeFields] = NodeFields(values=("given_tests",), indices=("index", "lane"), sites=("site",))
-
-    buffer: Buffer
-    index: Index
-    lane: Index
-    given: tuple[int, ...]
-    given_tests: tuple[CompareIndex, ...]
-    lanes: int
-    site: int
-
-    @property
-    def dtype(self) -> DType:
-        """Element type."""
-        return self.buffer.dtype
 
 
 Value = ConstValue | VarRef | IndexValue | BufferRead | Op | CompareIndex | VectorElement | ShuffleRead
@@ -353,32 +269,6 @@ class AsyncCopy:
     length: int
     site: int
     source_site: int
-
-
-@dataclass(frozen=True, slots=True)
-class WarpReduce:
-    """All-reduce of one register-array element over ``width`` neighbouring lanes of a warp (butterfly shuffle).
-
-    ``width`` is a power of two, and all lanes execute the statement. Pairs combine at distance ``width / 2``, then at
-    half of that, and so on. Both lanes of a pair have the same operands, so all lanes receive the same bits.
-
-    Attributes:
-        buffer: The array.
-        index: The element.
-        op: A commutative operator, as in `Op`.
-        width: Number of lanes.
-        load_site: Number of the access that loads the element.
-        site: Number of the access that stores it.
-    """
-
-    FIELDS: ClassVar[NodeFields] = NodeFields(indices=("index",), sites=("load_site", "site"))
-
-    buffer: Buffer
-    index: Index
-    op: str
-    width: int
-    load_site: int
-    site: int
 
 
 @dataclass(frozen=True, slots=True)
