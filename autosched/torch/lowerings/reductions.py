@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -143,22 +144,16 @@ def _count(a: TensorValue, dims: Dims) -> int:
     return math.prod(a.shape[k] for k in reduced_axes(dims, len(a.shape)))
 
 
-@register(aten.sum.default, aten.sum.dim_IntList)
-def lower_sum(
-    context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, **_: Any
+def lower_accumulation(
+    context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, *, kind: str, **_: Any
 ) -> TensorValue:
-    """Add elements."""
+    """Add or multiply elements."""
     inner = accumulator(element_type(context.fake.dtype))
-    return reduced(context, a, dims, keepdim, "sum", lambda e: converted(e, inner))
+    return reduced(context, a, dims, keepdim, kind, lambda e: converted(e, inner))
 
 
-@register(aten.prod.default, aten.prod.dim_int)
-def lower_prod(
-    context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, **_: Any
-) -> TensorValue:
-    """Multiply elements."""
-    inner = accumulator(element_type(context.fake.dtype))
-    return reduced(context, a, dims, keepdim, "prod", lambda e: converted(e, inner))
+register(aten.sum.default, aten.sum.dim_IntList)(partial(lower_accumulation, kind="sum"))
+register(aten.prod.default, aten.prod.dim_int)(partial(lower_accumulation, kind="prod"))
 
 
 @register(aten.mean.default, aten.mean.dim)

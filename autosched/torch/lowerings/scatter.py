@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -200,31 +201,33 @@ def _sized_by_data(
     return "an index by a mask: its size depends on data"
 
 
-@register(aten.index_put.default, unsupported=_sized_by_data)
 def lower_index_put(
     context: LoweringContext,
     a: TensorValue,
     indices: Sequence[TensorValue | None],
     values: TensorValue,
     accumulate: bool = False,
+    *,
+    checks: bool,
 ) -> TensorValue:
-    """Write or add values at points given by tensors; by a mask, values that are the same at its points."""
+    """Write or add values at points given by tensors; by a mask, values that are the same at its points.
+
+    Args:
+        context: The context of the lowering.
+        a: The tensor before the update.
+        indices: Indices of the leading dimensions; None for all of one.
+        values: The values, which are broadcast.
+        accumulate: Whether values are added.
+        checks: Whether indices are checked; those of the unsafe operator are in range by construction.
+    """
     mask = next((k for k, i in enumerate(indices) if i is not None and i.dtype == bool_), None)
     if mask is not None:
         return _masked_put(context, a, mask, indices[mask], values, accumulate)  # type: ignore[arg-type]
-    return _put(context, a, indices, values, accumulate, checks=True)
+    return _put(context, a, indices, values, accumulate, checks=checks)
 
 
-@register(aten._unsafe_index_put.default, unsupported=_sized_by_data)
-def lower_unsafe_index_put(
-    context: LoweringContext,
-    a: TensorValue,
-    indices: Sequence[TensorValue | None],
-    values: TensorValue,
-    accumulate: bool = False,
-) -> TensorValue:
-    """Write or add values at points that are in range by construction."""
-    return _put(context, a, indices, values, accumulate, checks=False)
+for _operator, _checks in ((aten.index_put.default, True), (aten._unsafe_index_put.default, False)):
+    register(_operator, unsupported=_sized_by_data)(partial(lower_index_put, checks=_checks))
 
 
 @register(aten.index_add.default)
