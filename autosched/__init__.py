@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     from autosched.scheduled_pipeline import ScheduledPipeline
     from autosched.search.guidance.guide import Guide, KernelGuide
     from autosched.target import Target, get_target
-    from autosched.torch_custom_op import torch_operator
+    from autosched.torch.custom_op import torch_operator
 
 _LAZY = {
     "Benchmark": "autosched.runtime.benchmark",
@@ -127,7 +127,7 @@ _LAZY = {
     "iterate": "autosched.iteration.iterated_function",
     "jit": "autosched.jit_function",
     "load_schedule": "autosched.api",
-    "torch_operator": "autosched.torch_custom_op",
+    "torch_operator": "autosched.torch.custom_op",
 }
 """Names whose modules are imported at first use, so that `import autosched` is fast."""
 

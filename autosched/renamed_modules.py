@@ -24,6 +24,8 @@ MODULES: Mapping[str, str] = {
     "autosched.search.ranked": "autosched.search.results",
     "autosched.search.roots": "autosched.search.strategies.compute_root",
     "autosched.search.strategy": "autosched.search.strategies.protocol",
+    "autosched.torch_custom_op": "autosched.torch.custom_op",
+    "autosched.torch_sources": "autosched.torch.operator_sources",
 }
 """New names of modules by their old names."""
 

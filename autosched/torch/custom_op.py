@@ -18,7 +18,7 @@ from autosched.lang.pipeline import Pipeline
 from autosched.runtime.call.frameworks import is_torch
 from autosched.runtime.call.signature import ArraySpec, output_specs
 from autosched.target import Target
-from autosched.torch_sources import OfFunction, OfPipeline, OperatorSource
+from autosched.torch.operator_sources import OfFunction, OfPipeline, OperatorSource
 
 if TYPE_CHECKING:
     from torch._library.custom_ops import CustomOpDef  # in torch.library, but without an exported type
