@@ -13,8 +13,8 @@ from autosched.commands.show import format_time, print_table
 from autosched.plural import counted
 from autosched.report.resources import compiled_resources
 from autosched.scheduled_pipeline import ScheduledPipeline
+from autosched.search.evaluate.counts import Counts
 from autosched.search.explain import KernelReport, explain
-from autosched.search.results import Counts
 
 LEAST_DIFFERENCE = 0.005
 """Least relative difference of predicted times that is explained."""
