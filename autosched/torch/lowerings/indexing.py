@@ -189,9 +189,10 @@ def lower_unsafe_masked_index(
 
 @register(aten.gather.default)
 def lower_gather(context: LoweringContext, a: TensorValue, dim: int, index: TensorValue, **_: Any) -> TensorValue:
-    """Read along one dimension at indices for every point."""
+    """Read along one dimension at indices for every point; those of a number are 0."""
     if not a.shape:
-        return a
+        index_at(context, index, 1, "gather", wraps=False)
+        return TensorValue(context.fake, lambda _: a.at(()))
     axis = dim % len(a.shape)
     source = a.stored(f"{context.name}_of")
     inside = index_at(context, index, a.shape[axis], "gather", wraps=False)

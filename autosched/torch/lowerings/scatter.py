@@ -92,10 +92,12 @@ def _along(
     context: LoweringContext, a: TensorValue, dim: int, index: TensorValue, value: Operand, kind: str, what: str
 ) -> TensorValue:
     """Return a tensor after updates along one dimension, at an index for every point of the index tensor."""
+    if 0 in index.shape:  # perhaps of more dimensions than the tensor
+        return TensorValue(context.fake, a.at)
     base, index = _vector(a), _vector(index)
     source = _vector(value) if isinstance(value, TensorValue) else value
     axis = axis_of(dim, len(base.shape))
-    inside = index if 0 in index.shape else index_at(context, index, base.shape[axis], what, wraps=False)
+    inside = index_at(context, index, base.shape[axis], what, wraps=False)
     parallel = {k: k for k, n in enumerate(index.shape) if k != axis and n == base.shape[k]}
 
     def element(p: Point) -> Expr:
