@@ -38,9 +38,13 @@ class BoundedDims:
 
 def _free_vars(index: Expr) -> Iterator[str]:
     """Yield the Vars of an index outside of clamps, remainders and loads."""
+    seen: set[int] = set()
     pending = [index]
     while pending:
         e = pending.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
         if isinstance(e, Var):
             yield e.name
         elif not isinstance(e, Load) and not (isinstance(e, Binary) and e.op in _BOUNDING):

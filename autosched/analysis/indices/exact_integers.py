@@ -13,9 +13,13 @@ def is_exact_integer(e: Expr) -> bool:
     if e.dtype != int32 or e.weak:
         return False
     has_coordinate = False
+    seen: set[int] = set()
     stack = [e]
     while stack:
         node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         match node:
             case Const():
                 continue

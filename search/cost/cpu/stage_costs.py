@@ -161,9 +161,13 @@ def uses_position(stage: BoundStage, dims: Collection[str] | None = None) -> boo
         stage: The stage.
         dims: The dimensions; None for all.
     """
+    seen: set[int] = set()
     stack = list(stage.values)
     while stack:
         e = stack.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
         if isinstance(e, Var) and (dims is None or e.name in dims):
             return True
         stack += () if isinstance(e, Load) else children(e)
