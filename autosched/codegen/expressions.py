@@ -198,6 +198,8 @@ def _cast_text(a: str, source: DType, target: DType) -> str:
         return a
     if target.kind == "b":
         return f"({a} != 0)"
+    if source == bool_ and target.is_float:  # gcc 12 does not vectorise the conversion in one step
+        a, source = _conversion(int32, a), int32
     if target == float16 and source not in (float32, bfloat16):
         return f"as_round_f16_f64({a})" if source == float64 else f"as_round_f16_f64((double){a})"
     if target.is_reduced_float:
@@ -205,6 +207,10 @@ def _cast_text(a: str, source: DType, target: DType) -> str:
         return f"as_round_{target.short}({number})"
     if source.is_float and target.is_int:
         return f"as_cvt_{target.short}_{'f64' if source == float64 else 'f32'}({a})"
+    return _conversion(target, a)
+
+
+def _conversion(target: DType, a: str) -> str:
     return (
         f"({local_type(target)}){a}" if a[0] == "(" or a.replace("_", "").isalnum() else f"({local_type(target)})({a})"
     )

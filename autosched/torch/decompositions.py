@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,4 +30,13 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return torch's decompositions to core ATen operators, and those of normalisations."""
     core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     divided = {o: rule for o, rule in core.items() if getattr(o, "overloadpacket", None) not in _TRANSLATED}
-    return {**divided, **get_decompositions(_STATISTICS)}
+    return {**divided, **get_decompositions(_STATISTICS), aten.stack.default: stack}
+
+
+def stack(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
+    """Join tensors along a new dimension, which stays one of its own: tiles of one place have all its tensors.
+
+    PyTorch's decomposition joins them along the next dimension and views the result.
+    """
+    axis = dim % (tensors[0].ndim + 1)
+    return torch.cat([t.unsqueeze(axis) for t in tensors], axis)

@@ -82,6 +82,37 @@ def test_exponentials_that_are_not_normal_numbers(dtype: DType, least: float, mo
     np.testing.assert_array_max_ulp(np.delete(found, 2), np.delete(expected, 2), maxulp=MOST_ULP)
 
 
+def hard_operands(dtype: DType) -> tuple[Array, Array]:
+    """Return dividends and divisors: any bits, near multiples, halves of whole numbers, zeros, infinities and NaN."""
+    rng = np.random.default_rng(0)
+    bits = np.dtype(f"u{dtype.bits // 8}")
+    a, b = (rng.integers(0, np.iinfo(bits).max, COUNT, bits, endpoint=True).view(dtype.numpy) for _ in range(2))
+    near = slice(0, COUNT, 4)
+    b[near] = rng.uniform(-9, 9, len(b[near]))
+    a[near] = b[near] * rng.integers(-(2**20), 2**20, len(b[near]))
+    a[near] = np.nextafter(a[near], rng.choice([-np.inf, np.inf], len(a[near])).astype(dtype.numpy))
+    halves = slice(1, COUNT, 4)
+    a[halves], b[halves] = rng.integers(-99, 99, (2, len(a[halves]))) / 2
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.5, np.finfo(dtype.numpy).smallest_subnormal]
+    pairs = np.array([(p, q) for p in special for q in special], dtype.numpy)
+    a[: len(pairs)], b[: len(pairs)] = pairs[:, 0], pairs[:, 1]
+    return a, b
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=str)
+@pytest.mark.parametrize("name", ["fmod", "mod", "floordiv"])
+def test_remainders_are_exact(name: str, dtype: DType) -> None:
+    operands = hard_operands(dtype)
+    for a, b in (operands, (operands[0], np.full(COUNT, 6, dtype.numpy))):
+        found, library = in_lanes(name, dtype, a, b)
+        with np.errstate(all="ignore"):
+            expected = {"fmod": np.fmod, "mod": np.remainder, "floordiv": np.floor_divide}[name](a, b)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found)[found == found], np.signbit(expected)[found == found])
+        if gnu_version(find_compiler()) is not None:
+            assert f"vv_fmod{'f' if dtype == float32 else ''}".encode() in library
+
+
 def test_kernels_that_call_none_do_not_declare_them() -> None:
     assert vector_math({"as_sqrt_f32", "as_floordiv_i32"}) == ""
     assert "AS_OF_ONE(exp)" in vector_math({"as_exp_f64"})

@@ -103,9 +103,12 @@ def test_vector_math_moves_calls_into_vectors() -> None:
     assert vectors["vector_arithmetic"] > 10 * vectors["vector_accesses"] > 0
 
 
-def test_remainders_prevent_vectors() -> None:
+def test_quotients_of_integers_prevent_vectors() -> None:
     a = IMAGE[y, x]
-    assert work_of(a % 3.0).values.serial == work_of(IMAGE[y, x] // a).values.serial == 1
+    whole = cast(int32, a)
+    assert work_of(whole % (whole + 1)).values.serial == work_of(whole // (whole + 1)).values.serial == 1
+    remainder = work_of(a % 3.0).values
+    assert remainder.serial == 0 < remainder.calls  # vectors as for elementary functions
     assert work_of(select((a > 0) & (a < 1), a, -a)).values.serial == 0  # conditions are values like others
 
 

@@ -7,9 +7,10 @@ import pytest
 from autosched.analysis.bind import bind
 from autosched.featurize.featurizer import Featurizer
 from autosched.featurize.sketch.sketch import ComputeLocation, KernelSketch
+from autosched.lang.dtypes import int32
 from autosched.lang.expr import Expr
 from autosched.lang.func import Func
-from autosched.lang.functions import select
+from autosched.lang.functions import cast, select
 from autosched.lang.pipeline import Pipeline
 from autosched.schedule.types import Level, StageId
 from autosched.search.cost.cpu.analytical import WHOLE_ROWS
@@ -81,7 +82,8 @@ def test_point_conditions_separate_lanes_at_ends(condition: Expr, low: int, high
 def test_producer_per_evaluation_shares_the_lane_loop() -> None:
     g, h, f = Func("g"), Func("h"), Func("f")
     g[y, x] = IMAGE[y, x] + IMAGE[y, x + 1]
-    h[y, x] = g[y, x] % 3.0  # for which there is no vector instruction
+    whole = cast(int32, g[y, x])
+    h[y, x] = whole // (whole + 1)  # for which there is no vector instruction
     f[y, x] = h[y, x] * 2
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H, W + 1)})
     inside = KernelSketch((StageId("h"),), (ComputeLocation("g", Level.THREAD, StageId("h")),))
@@ -95,7 +97,8 @@ def test_producer_per_evaluation_shares_the_lane_loop() -> None:
 def test_producer_before_loops_has_its_own_lane_loop() -> None:
     g, h, f = Func("g"), Func("h"), Func("f")
     g[y, x] = IMAGE[y, x] + IMAGE[y, x + 1]
-    h[y, x] = (g[y, x] + g[y + 1, x]) % 3.0
+    whole = cast(int32, g[y, x] + g[y + 1, x])
+    h[y, x] = whole // (whole + 1)
     f[y, x] = h[y, x] * 2
     bound = bind(Pipeline([f.over(y=(0, H), x=(0, W))]), {"image": (H + 1, W + 1)})
     inside = KernelSketch((StageId("h"),), (ComputeLocation("g", Level.THREAD, StageId("h")),))

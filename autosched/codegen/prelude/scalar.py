@@ -15,6 +15,8 @@ _DEFINITION = re.compile(r"^AS_FN (?P<result>[a-z ]+?) (?P<name>as_\w+)\((?P<par
 ELEMENTARY = re.compile(r"as_(exp|log|sin|cos|tan|tanh|asin|acos|atan|pow|atan2|hypot)_f(32|64)")
 RARE_ELEMENTARY = re.compile(r"as_(exp2|expm1|log2|log10|log1p|sinh|cosh|asinh|acosh|atanh|erf|erfc)_f(32|64)")
 """Helper functions with vector variants in `vector_math`; the second ones are declared where they are used."""
+_REMAINDER = re.compile(r"as_(mod|floordiv|fmod)_f(32|64)")
+"""Helper functions that compute a remainder, with vector variants of our own."""
 _CALL = re.compile(r"\b(as_\w+)\(")
 
 
@@ -92,12 +94,15 @@ def vector_math(used: Collection[str]) -> str:
         used: Names of scalar helper functions.
     """
     rare = sorted({m[1] for name in used if (m := RARE_ELEMENTARY.fullmatch(name))})
-    if not rare and not any(ELEMENTARY.fullmatch(name) for name in used):
+    has_remainders = any(_REMAINDER.fullmatch(name) for name in used)
+    if not rare and not has_remainders and not any(ELEMENTARY.fullmatch(name) for name in used):
         return ""
     text = files(__package__).joinpath("vector_math.h").read_text(encoding="utf-8")
     if rare:
         declarations = "".join(f"AS_OF_ONE({name})\n" for name in rare)
         text += f"#ifdef AS_VECTOR_MATH\n#if __GLIBC_PREREQ(2, 35)\n{declarations}#endif\n#endif\n"
+    if has_remainders:
+        text += files(__package__).joinpath("vector_remainder.h").read_text(encoding="utf-8")
     return text
 
 

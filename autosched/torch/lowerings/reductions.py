@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import torch
 
 from autosched.lang import functions as fn
-from autosched.lang.dtypes import DType, bool_, float32, float64, uint8
-from autosched.lang.expr import Expr, ExprLike
+from autosched.lang.dtypes import DType, bool_, float32, float64, int32, uint8
+from autosched.lang.expr import Expr, ExprLike, postorder
 from autosched.lang.func import Func
 from autosched.lang.operators import as_expr, binary
 from autosched.lang.rdom import OPERATOR_OF, RDom, argmax, argmin, reduction_identity
@@ -22,6 +23,10 @@ from autosched.torch.tensors import InvalidOperandError, Point, TensorValue, coo
 
 aten = torch.ops.aten
 
+UNROLLED_TERMS = 8
+"""Most terms of a reduction that becomes an expression, such as one over the channels of an image."""
+UNROLLED_NODES = 256
+"""Most nodes of such an expression."""
 RUN = 1024
 """Longest run of floating-point terms that are added in order; longer sums are sums of such runs."""
 
@@ -67,6 +72,10 @@ def fold(
     outer = coordinates(len(others))
     probe = term(tuple(coordinates(len(shape))))
     count = math.prod(shape[k] for k in axes)
+    if _is_short(probe, count):
+        return lambda p: reduce(
+            partial(binary, OPERATOR_OF[kind]), map(term, _reduced_points(p, shape, axes))
+        )
     if kind == "sum" and probe.dtype.is_float and count > RUN:
         last = axes[-1]
         if len(axes) > 1 and shape[last] > 1:
@@ -82,6 +91,26 @@ def fold(
     func[outer] = reduction_identity(kind, value.dtype)
     func.update(outer, binary(OPERATOR_OF[kind], func[outer], value), over=domain.vars)
     return lambda p: func[tuple(p)]
+
+
+def _is_short(value: Expr, count: int) -> bool:
+    """Return whether a reduction of ``count`` terms is an expression: operators that read it can inline it."""
+    if not 0 < count <= UNROLLED_TERMS:
+        return False
+    seen: set[int] = set()
+    for node in postorder([value], seen):
+        seen.add(id(node))
+        if len(seen) * count > UNROLLED_NODES:
+            return False
+    return True
+
+
+def _reduced_points(p: Point, shape: Sequence[int], axes: Sequence[int]) -> Iterator[Point]:
+    """Yield the points that are reduced to a point of the dimensions that are left, in order."""
+    others = [k for k in range(len(shape)) if k not in axes]
+    for reduced_point in itertools.product(*(range(shape[k]) for k in axes)):
+        place = {**dict(zip(others, p, strict=True)), **dict(zip(axes, reduced_point, strict=True))}
+        yield tuple(place[k] for k in range(len(shape)))
 
 
 def _fold_runs(
@@ -277,14 +306,31 @@ def _arg_extreme(context: LoweringContext, a: TensorValue, dim: int, kind: str) 
         raise InvalidOperandError(f"arg{kind} of no element")
     source = a.stored(f"{context.name}_of")
     outer = coordinates(rank - 1)
-    domain = RDom("r", k=a.shape[axis])
-    element = source.at((*outer[:axis], domain[0], *outer[axis:]))
-    place, value = (argmax if kind == "max" else argmin)(
-        converted(element, uint8) if a.dtype == bool_ else element, over=domain, name=f"{context.name}_arg"
-    )
+
+    def term(p: Point) -> Expr:
+        element = source.at(p)
+        return converted(element, uint8) if a.dtype == bool_ else element
+
     func = Func(f"{context.name}_at")
+    if _is_short(term(tuple(coordinates(rank))), a.shape[axis]):
+        func[outer] = _first_extreme([term(p) for p in _reduced_points(outer, a.shape, [axis])], kind)
+        return func
+    domain = RDom("r", k=a.shape[axis])
+    place, value = (argmax if kind == "max" else argmin)(
+        term((*outer[:axis], domain[0], *outer[axis:])), over=domain, name=f"{context.name}_arg"
+    )
     func[outer] = (place, value)
     return func
+
+
+def _first_extreme(terms: Sequence[Expr], kind: str) -> tuple[Expr, Expr]:
+    """Return place and value of the first extreme term; the first NaN is the largest and the smallest."""
+    value = reduce(partial(binary, kind), terms)
+    place: Expr = constant(len(terms) - 1, int32)
+    for k, e in reversed(list(enumerate(terms[:-1]))):
+        here = (e == value) | (e != e) if e.dtype.is_float else e == value
+        place = fn.select(here, k, place)
+    return place, value
 
 
 def _component(func: Func, point: Point, component: int) -> Expr:

@@ -33,22 +33,22 @@ LIBRARY = {
     "exp": 1.0, "log": 1.2, "sin": 1.2, "cos": 1.0, "hypot": 1.4, "asin": 2.0, "acos": 2.0, "atan": 2.2,
     "pow": 2.6, "tan": 3.0, "tanh": 5.0, "atan2": 5.5, "exp2": 1.1, "expm1": 6.4, "log2": 1.2, "log10": 2.7,
     "log1p": 6.0, "sinh": 9.8, "cosh": 3.5, "asinh": 6.3, "acosh": 4.3, "atanh": 12.0, "erf": 8.6, "erfc": 8.9,
+    "fmod": 2.0, "mod": 2.0, "floordiv": 2.0,
 }  # fmt: skip
-"""Times of scalar elementary functions, relative to a float32 exponential."""
+"""Times of scalar elementary functions and remainders, relative to a float32 exponential."""
 VECTOR_LIBRARY = {
     "exp": 63.0, "log": 55.0, "sin": 53.0, "cos": 55.0, "hypot": 46.0, "asin": 55.0, "acos": 57.0, "atan": 57.0,
     "pow": 200.0, "tan": 61.0, "tanh": 55.0, "atan2": 71.0, "exp2": 54.0, "expm1": 58.0, "log2": 53.0, "log10": 54.0,
     "log1p": 60.0, "sinh": 58.0, "cosh": 58.0, "asinh": 74.0, "acosh": 102.0, "atanh": 62.0, "erf": 72.0, "erfc": 107.0,
+    "fmod": 52.0, "mod": 80.0, "floordiv": 93.0,
 }  # fmt: skip
-"""Times of vector elementary functions, relative to an addition.
+"""Times of vector elementary functions and remainders, relative to an addition.
 
 Fitted to a loop of calls alone (glibc 2.36, vectors of 16, EPYC of the fifth generation), plus 25 for the registers
 that the loop around a call spills.
 """
 DOUBLE_CALL = 1.7, 1.2
 """Times of float64 functions relative to float32: scalar, and vectors of the same number of bytes."""
-FLOAT_REMAINDER = 80.0
-"""Time of the remainder of two floats, in additions; it has no vector function."""
 HALF_LOAD = 30.0, 22.0
 """Operations that convert the bits of a float16 to a number: in vectors, and scalar."""
 HALF_ROUND = 36.0, 30.0
@@ -77,7 +77,7 @@ class Work:
         divisions: Vector divisions and square roots; one float32 division is 1.
         scalar: All operations, one lane at a time, in scalar additions.
         calls: Scalar elementary functions, in float32 exponentials; vector functions count as arithmetic.
-        serial: Operations without a vector instruction: divisions of integers by non-constants, remainders of floats.
+        serial: Operations without a vector instruction: divisions of integers by non-constants.
         once: Operations that are uniform over the lanes, in scalar additions.
         operations: Number of all operations.
     """
@@ -292,7 +292,7 @@ def _plain_cost(e: Expr) -> tuple[float, float, float, float, float]:
             return 0, wide**1.4, 8, 0, 0
         case Binary() if e.op in ("floordiv", "mod"):
             if e.dtype.is_float:
-                return 0, 0, FLOAT_REMAINDER, 0, 1
+                return _library_cost(e.op, e, wide)
             if not isinstance(e.b, Const):
                 return 0, 0, 16, 0, 1
             value = int(e.b.value)
@@ -318,9 +318,11 @@ def _call_cost(e: Call, wide: float) -> tuple[float, float, float, float, float]
             return 0, 1.4 * wide**1.4, 12, 0, 0
         case "hash_u32":
             return 8, 0, 10, 0, 0
-        case "fmod":
-            return 0, 0, FLOAT_REMAINDER, 0, 1
         case "copysign":  # two masks and their union
             return 3 * wide, 0, 3, 0, 0
+    return _library_cost(e.name, e, wide)
+
+
+def _library_cost(name: str, e: Expr, wide: float) -> tuple[float, float, float, float, float]:
     one, vectors = DOUBLE_CALL if e.dtype.bits == 64 else (1.0, 1.0)
-    return VECTOR_LIBRARY[e.name] * wide * vectors, 0, 0, LIBRARY[e.name] * one, 0
+    return VECTOR_LIBRARY[name] * wide * vectors, 0, 0, LIBRARY[name] * one, 0
