@@ -47,6 +47,7 @@ class TensorValue:
         source: The array whose element `at` reads at the same point; None for other expressions.
         constant: The tensor, if it depends on no input.
         is_view: Whether `at` reads one element of a stored array at a point that follows from the coordinates.
+        merged: The tensor whose neighbouring dimensions this one merges, and its dimensions for each of this one's.
     """
 
     fake: torch.Tensor
@@ -54,6 +55,7 @@ class TensorValue:
     source: Func | Input | None = None
     constant: torch.Tensor | None = None
     is_view: bool = False
+    merged: tuple[TensorValue, tuple[tuple[int, ...], ...]] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,7 +86,7 @@ def stored(value: TensorValue, name: str) -> TensorValue:
     func = Func(name)
     point = coordinates(len(value.shape))
     func[point] = value.at(point)
-    return replace(value, at=lambda p: func[p], source=func, is_view=True)
+    return replace(value, at=lambda p: func[p], source=func, is_view=True, merged=None)
 
 
 def of_source(fake: torch.Tensor, source: Func | Input, constant: torch.Tensor | None = None) -> TensorValue:

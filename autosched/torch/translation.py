@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -200,9 +200,7 @@ class _Translator:
         if isinstance(result, tuple):
             named = [(f"{node.name}_{k}", value) for k, value in enumerate(result)]
             return tuple(value and self._shared(node, value, name) for name, value in named)
-        return self._shared(
-            node, TensorValue(result.fake, result.at, result.source, constant, result.is_view), node.name
-        )
+        return self._shared(node, replace(result, constant=constant), node.name)
 
     def _tabulated(self, value: Any) -> Any:
         """Replace floating-point tensors that depend on no input by arrays of their values.

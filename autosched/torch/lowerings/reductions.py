@@ -118,18 +118,27 @@ def _fold_runs(
 ) -> Callable[[Point], Expr]:
     """Return a reduction along one dimension by runs; the last run may have fewer terms."""
     n = shape[axis]
-    run = max(32, 1 << (math.isqrt(n) - 1).bit_length())
+    run = _run_length(n)
     runs = -(-n // run)
     split = [*shape[:axis], runs, run, *shape[axis + 1 :]]
 
     def term_of_run(p: Point) -> Expr:
         i = as_expr(p[axis]) * run + p[axis + 1]
-        value = term((*p[:axis], i, *p[axis + 2 :]))
-        return value if n % run == 0 else fn.select(i < n, value, reduction_identity(kind, value.dtype))
+        if n % run == 0:
+            return term((*p[:axis], i, *p[axis + 2 :]))
+        value = term((*p[:axis], fn.min(i, n - 1), *p[axis + 2 :]))
+        return fn.select(i < n, value, reduction_identity(kind, value.dtype))
 
     inner = fold(kind, term_of_run, split, [axis + 1], f"{name}_runs")
     left = [*shape[:axis], runs, *shape[axis + 1 :]]
     return fold(kind, inner, left, sorted([axis, *rest]), name)
+
+
+def _run_length(n: int) -> int:
+    """Return the length of runs of ``n`` terms: about the square root, a divisor where one is within a factor of 4."""
+    run = max(32, 1 << (math.isqrt(n) - 1).bit_length())
+    divisors = [d for d in range(max(run // 4, 2), 4 * run) if n % d == 0]
+    return min(divisors, key=lambda d: abs(math.log2(d / run)), default=run)
 
 
 def reduced(
@@ -153,8 +162,22 @@ def reduced(
         finish: Makes the result of a reduced value.
     """
     axes = reduced_axes(dims, len(a.shape))
-    total = fold(kind, lambda p: term(a.at(p)), a.shape, axes, context.name)
+    source, of_source = _unmerged(a, axes)
+    total = fold(kind, lambda p: term(source.at(p)), source.shape, of_source, context.name)
     return _finished(context, a, axes, keepdim, lambda p: finish(total(p)))
+
+
+def _unmerged(a: TensorValue, axes: Sequence[int]) -> tuple[TensorValue, Sequence[int]]:
+    """Return a tensor and axes with the same reductions, before a reshape that merges reduced dimensions only.
+
+    Coordinates of merged dimensions are quotients and remainders, which do not vectorise.
+    """
+    while a.merged is not None:
+        base, groups = a.merged
+        if any(len(group) > 1 for k, group in enumerate(groups) if k not in axes):
+            break
+        a, axes = base, [of for k in axes for of in groups[k]]
+    return a, axes
 
 
 def _finished(

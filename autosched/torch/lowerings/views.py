@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -62,7 +63,29 @@ def lower_t(context: LoweringContext, a: TensorValue) -> TensorValue:
 def lower_reshape(context: LoweringContext, a: TensorValue, *_: Any, **__: Any) -> TensorValue:
     """Give the elements, in order, another shape."""
     old, new = a.shape, tuple(int(n) for n in context.fake.shape)
-    return view_of(a, context.fake, lambda p: reshaped_index(p, old, new))
+    groups = merged_dims(old, new)
+    view = view_of(a, context.fake, lambda p: reshaped_index(p, old, new))
+    return view if groups is None else replace(view, merged=(a, groups))
+
+
+def merged_dims(old: Sequence[int], new: Sequence[int]) -> tuple[tuple[int, ...], ...] | None:
+    """Return the neighbouring dimensions that each dimension of a reshape merges; None for another reshape.
+
+    Args:
+        old: Shape of the tensor.
+        new: Shape of the reshape.
+    """
+    groups: list[tuple[int, ...]] = []
+    first = 0
+    for n in new:
+        end = first
+        while end < len(old) and (end == first or math.prod(old[first:end]) < n):
+            end += 1
+        if end == first or math.prod(old[first:end]) != n:
+            return None
+        groups.append(tuple(range(first, end)))
+        first = end
+    return tuple(groups) if first == len(old) > len(new) else None
 
 
 def reshaped_index(point: Point, old: Sequence[int], new: Sequence[int]) -> list[ExprLike]:
