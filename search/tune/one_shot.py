@@ -132,6 +132,34 @@ def find_schedule(
     return OneShotAnswer(best.schedule, provenance, result, trials)
 
 
+def rank_schedules(bound: BoundPipeline, target: Target, request: Request) -> SearchResult:
+    """Return the schedules that a request would take or measure, without measuring them, the best first.
+
+    Above ``top_k`` of 1, variants with more resident blocks follow, as in the measurement.
+
+    Args:
+        bound: The pipeline.
+        target: The device to schedule for.
+        request: Settings, without a strategy.
+
+    Raises:
+        InputError: If a model is missing, or the request has a strategy.
+    """
+    if request.strategy is not None:
+        raise InputError("schedules of a single strategy are ranked by its own search: leave the strategy out")
+    check_guide(bound, request.guide, target)
+    model = cost_model(request.cost, target)
+    deadline = None if request.seconds is None else time.perf_counter() + request.seconds
+    with reduced_gc():
+        result, _ = _search(bound, target, request, None, None, model, deadline)
+        result = conforming(bound, result, request.guide, target)
+        result, note = _prefer_without_spills(bound, target, request, result, deadline)
+    ranked = result.ranked[: request.top_k]
+    if request.top_k > 1:
+        ranked += with_resident_blocks(ranked, SpillTable(bound, target))
+    return replace(result, ranked=ranked, note="; ".join(n for n in (result.note, note) if n))
+
+
 def _scale(request: Request, target: Target, best: RankedSchedule) -> ProcessorScale:
     """Return the scale of predictions for this machine's processor, which the first default search measures."""
     is_ours = request.cost is None or isinstance(request.cost, str | os.PathLike)  # not the caller's model
