@@ -2,7 +2,7 @@
 
 Most schedules share kernels with others, so that times of a pipeline determine times of its kernels: a mutation changes
 one kernel of a schedule. On devices with shared memory, some random schedules have tile alignments, cache reads and
-warp reductions; some mutations have the first two.
+warp reductions; some mutations have the first two. On GPUs some have tiles of warps.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import chain
 
@@ -19,8 +19,11 @@ import numpy as np
 from autosched.analysis.bound_pipeline import BoundPipeline
 from autosched.deprecation import renamed_fields
 from autosched.errors import InputError
+from autosched.schedule.legality.validate import violations
+from autosched.schedule.sampling.random_hybrid_tiles import random_hybrid_tiles
 from autosched.schedule.sampling.random_schedule import sample_schedule
 from autosched.schedule.sampling.random_warp_reduction import Lanes
+from autosched.schedule.sampling.random_warp_tiles import random_warp_tiles
 from autosched.schedule.types import Schedule
 from autosched.search.beam.beam import BeamSearch
 from autosched.search.beam.random_states import RandomStates
@@ -48,6 +51,8 @@ _FAILURES = 30
 """Consecutive schedules without a mutation after which mutating stops."""
 _SEARCH_SECONDS = 60.0
 """Time limit of a search; the result of a search that reaches it depends on the machine."""
+_HYBRID_SHARE = 0.5
+"""Share of the kernels with tiles of warps that get hybrid tiles, where these are legal."""
 _GREEDY_RNG = 16
 """First generator number of the greedy searches."""
 
@@ -67,6 +72,7 @@ class CandidateMix:
         rewrites: Greedy results and random states of rewrites: rfactor, atomic updates, warp reductions, horizontal
             fusion.
         refined: The best of a beam search with refinement, which exploits errors of the model.
+        warps: Schedules of the kinds above, except mutations, with tiles of warps, some of them hybrid tiles; on GPUs.
     """
 
     beam: int = 2
@@ -77,6 +83,7 @@ class CandidateMix:
     steps: int = 2
     rewrites: int = 0
     refined: int = 0
+    warps: int = 0
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -137,6 +144,7 @@ class CandidateGenerator:
             "state": (mix.states, self._states),
             "legal": (mix.legal, self._legal),
             "steps": (mix.steps if self._has_shared_memory else 0, lambda: self._with_steps(list(seen))),
+            "warps": (mix.warps if self.target.kind == "cuda" else 0, lambda: self._with_warps(list(seen))),
             "mutation": (mix.mutations, lambda: self._mutations(list(seen))),
             "view": (mix.rewrites, self._of_rewrites),
         }
@@ -189,6 +197,29 @@ class CandidateGenerator:
     def _with_steps(self, schedules: list[Schedule]) -> Iterator[Schedule]:
         self._evaluator.settings = SearchSettings()
         return with_steps(self._evaluator, schedules, self._rng(4), self._is_late)
+
+    def _with_warps(self, schedules: list[Schedule]) -> Iterator[Schedule]:
+        """Yield schedules of which one kernel has tiles of warps, half of them with hybrid tiles where these are legal.
+
+        Kernels without producers have the shape of warp tiles, too, and nothing to gain: they are left out.
+        """
+        rng = self._rng(5)
+        failures = 0
+        while failures < _FAILURES and not self._is_late():
+            schedule = schedules[int(rng.integers(len(schedules)))]
+            k = int(rng.integers(len(schedule.kernels)))
+            tiled = random_warp_tiles(self.bound, schedule.kernels[k], self.target, rng) if schedule.kernels else None
+            if tiled is None or not tiled.fused:
+                failures += 1
+                continue
+            if rng.random() < _HYBRID_SHARE:
+                tiled = random_hybrid_tiles(self.bound, tiled, self.target, rng) or tiled
+            result = replace(schedule, kernels=(*schedule.kernels[:k], tiled, *schedule.kernels[k + 1 :]))
+            if violations(self.bound, result, self.target):
+                failures += 1
+            else:
+                failures = 0
+                yield result
 
     def _of_rewrites(self) -> Iterator[Schedule]:
         """Yield schedules of the pipeline's rewrites in rotation, alternating greedy results and random states."""

@@ -168,3 +168,17 @@ def shares_terms(schedule: Schedule) -> bool:
     """Whether some reduction is a warp reduction."""
     loops = [p for k in schedule.kernels for t in k.tilings() for p in t.loops]
     return any(p.kind is LoopKind.THREAD and "." in p.dim for p in loops)
+
+
+def test_gpu_candidates_with_tiles_of_warps() -> None:
+    app = get_app("unsharp")
+    bound = bind(app.build(), app.shapes(app.small_sizes), {})
+    mix = CandidateMix(beam=1, greedy=1, states=6, legal=4, mutations=0, steps=0, warps=12)
+    drawn = list(CandidateGenerator(bound, H200, 0).draw(mix))
+    tiled = [s for kind, s in drawn if kind == "warps"]
+    assert len(tiled) == 12
+    assert all(any(k.warp_loops and k.fused for k in s.kernels) and not violations(bound, s, H200) for s in tiled)
+    hybrid = sum(any(m.registers is not None for k in s.kernels for m in k.fused) for s in tiled)
+    assert 0 < hybrid < 12
+    assert drawn == list(CandidateGenerator(bound, H200, 0).draw(mix))
+    assert "warps" not in {kind for kind, _ in CandidateGenerator(bound, CPU, 0).draw(mix)}
