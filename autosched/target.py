@@ -244,6 +244,24 @@ def get_target(name: str) -> Target:
     raise InputError(f"unknown target {name!r}; {suggestion}Known targets: {_listing()}")
 
 
+def built_in_target(target: Target) -> Target:
+    """Return the built-in target of a GPU's chip, such as ``H100`` for ``NVIDIA H100 80GB HBM3``; else the GPU itself.
+
+    The name, or its first word, must be that of a built-in target with as many multiprocessors.
+
+    Args:
+        target: A GPU, as `Target.detect` describes it.
+    """
+    name = target.name.removeprefix(_VENDOR)
+    for candidate in _BUILT_IN:
+        same = (candidate.kind, candidate.compute_capability, candidate.multiprocessors) == (
+            target.kind, target.compute_capability, target.multiprocessors,
+        )  # fmt: skip
+        if same and _normalized(candidate.name) in (_normalized(name), _normalized(name.partition(" ")[0])):
+            return candidate
+    return target
+
+
 def cpu_target(host: Host) -> Target:
     """Describe a processor in a GPU's terms.
 
@@ -284,6 +302,9 @@ def cpu_target(host: Host) -> Target:
         register_allocation_unit=1,
         processor=host.processor,
     )
+
+
+_VENDOR = "NVIDIA "
 
 
 def _normalized(name: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from autosched.errors import InputError
 from autosched.host import Host, available_memory_bytes, has_fast_gathers, memory_bytes, read_host
-from autosched.target import Target, cpu_target, get_target, target_names
+from autosched.target import Target, built_in_target, cpu_target, get_target, target_names
 
 # name, compute capability, SMs, threads per SM, opt-in shared KiB, L2 KiB, GB/s, FP32 and FP64 TFLOPS,
 # as the vendor's data sheets print the rates (rounded there).
@@ -317,3 +317,16 @@ def test_available_memory_is_limited_by_the_container(tmp_path: Path) -> None:
     (tmp_path / "memory.stat").write_text("anon 400000\ninactive_file 50000\n")
     assert available_memory_bytes(meminfo=meminfo, cgroup=tmp_path) == 150000
     assert available_memory_bytes(meminfo=tmp_path / "absent", cgroup=tmp_path / "absent") == memory_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "multiprocessors", "found"),
+    [
+        ("NVIDIA H200", 132, "H200"), ("NVIDIA H100 80GB HBM3", 132, "H100"), ("NVIDIA H100 PCIe", 114, None),
+        ("NVIDIA Nothing 5", 132, None),
+    ],
+)  # fmt: skip
+def test_gpus_have_the_built_in_target_of_their_chip(name: str, multiprocessors: int, found: str | None) -> None:
+    detected = dataclasses.replace(get_target("h200"), name=name, multiprocessors=multiprocessors)
+    assert built_in_target(detected).name == (found or name)
+    assert built_in_target(get_target("cpu")) == get_target("cpu")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autosched.errors import InputError
-from autosched.target import Target
+from autosched.target import Target, built_in_target
 
 WEIGHTS = Path(__file__).parents[1] / "weights"
 KINDS = ("measured", "simulated")
@@ -19,17 +19,23 @@ SUFFIX = ".safetensors"
 def find_weights(target: Target, kinds: Sequence[str] = MEASURED) -> Path | None:
     """Return the file of a target's bundled weights, or None; weights of a CPU are for one kind of processor.
 
+    A GPU of this machine has those of its own name or, without any, of the built-in target of its chip.
+
     Args:
         target: The device to predict for.
         kinds: Kinds of labels, in order of preference.
     """
-    name = "".join(target.name.lower().removeprefix("nvidia ").split())
-    slug = "-".join([name, *target.processor.lower().split()])
     for kind in kinds:
-        path = WEIGHTS / f"{slug}-{kind}{SUFFIX}"
-        if path.exists():
-            return path
+        for slug in dict.fromkeys((_slug(target), _slug(built_in_target(target)))):
+            path = WEIGHTS / f"{slug}-{kind}{SUFFIX}"
+            if path.exists():
+                return path
     return None
+
+
+def _slug(target: Target) -> str:
+    name = "".join(target.name.lower().removeprefix("nvidia ").split())
+    return "-".join([name, *target.processor.lower().split()])
 
 
 def shipped_weights(target: Target) -> Path:

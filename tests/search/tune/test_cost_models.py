@@ -27,6 +27,8 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_learned_model_is_used_where_there_are_weights(shipped: Path) -> None:
     assert find_weights(H200) == shipped_weights(H200) == shipped
     assert cost_model(None, H200).name.startswith("learned model")
+    assert find_weights(replace(H200, name="NVIDIA H200 NVL")) == shipped
+    assert find_weights(replace(H200, name="NVIDIA H200 NVL", multiprocessors=66)) is None
     unknown = replace(H200, name="H2000")
     assert find_weights(unknown) is None
     assert "analytical" in cost_model(None, unknown).name
