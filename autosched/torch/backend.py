@@ -20,8 +20,8 @@ from autosched.torch.options import Options, parse_options
 from autosched.torch.partition import partition_graph
 from autosched.torch.region import Region
 
-TORCH = "2.13"
-"""The version of PyTorch whose internals the backend uses; the package itself has a wider range."""
+TORCH = ("2.11", "2.13")
+"""The versions of PyTorch whose internals the backend is tested with; the package itself has a wider range."""
 
 
 def autosched_backend(
@@ -65,8 +65,10 @@ def check_version(version: str) -> None:
     Raises:
         InputError: For another one.
     """
-    if version.split(".")[:2] != TORCH.split("."):
-        raise InputError(f"backend 'autosched' needs PyTorch {TORCH}, this is {version}: install torch=={TORCH}.*")
+    if ".".join(version.split(".")[:2]) not in TORCH:
+        raise InputError(
+            f"backend 'autosched' needs PyTorch {' or '.join(TORCH)}, this is {version}: install torch=={TORCH[-1]}.*"
+        )
 
 
 _warnings: dict[int, set[str]] = {}
