@@ -25,12 +25,7 @@ def timed(case: KorniaFunction, shape: tuple[int, ...], seconds: float, inductor
     torch.manual_seed(0)
     torch._dynamo.reset()
     inputs = case.draw(shape)
-    timed_function = case.timed or case.function
-    functions: dict[str, Callable[..., Any]] = {"eager": timed_function}
-    names = {"inductor": "inductor", "autosched": "autosched", "compiled eager": "eager"}
-    for side, backend in names.items():
-        if side != "inductor" or inductor:
-            functions[side] = torch.compile(_copy(timed_function), backend=backend, dynamic=False)
+    functions = compiled_sides(case, inductor)
     row: dict[str, float] = {}
     with torch.no_grad():
         for side, function in functions.items():
@@ -47,6 +42,17 @@ def timed(case: KorniaFunction, shape: tuple[int, ...], seconds: float, inductor
                 least[side] = min(least[side], time.perf_counter() - start)
             turns += 1
     return row | least
+
+
+def compiled_sides(case: KorniaFunction, inductor: bool) -> dict[str, Callable[..., Any]]:
+    """Return a function as it is, and compiled by each backend."""
+    timed_function = case.timed or case.function
+    functions: dict[str, Callable[..., Any]] = {"eager": timed_function}
+    names = {"inductor": "inductor", "autosched": "autosched", "compiled eager": "eager"}
+    for side, backend in names.items():
+        if side != "inductor" or inductor:
+            functions[side] = torch.compile(_copy(timed_function), backend=backend, dynamic=False)
+    return functions
 
 
 def _copy(function: Callable[..., Any]) -> Callable[..., Any]:
