@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from campaign.files import read_json, write_json
 from campaign.options import Options
 from campaign.paths import ROOT, child_environment, link_packages
 from campaign.plan import Step, budgets, why_not
+from campaign.wheels import unpack_wheels
 
 STATE_FILE = "state.json"
 VERSION = 1
@@ -68,6 +70,7 @@ class Campaign:
         """
         end = time.monotonic() + seconds
         link_packages(ROOT, self._site)
+        self._unpack_wheels()
         call: dict[str, Any] = {
             "date": _now(),
             "command": list(self.command),
@@ -104,6 +107,10 @@ class Campaign:
     @property
     def _site(self) -> Path:
         return self.options.work_path / "site"
+
+    @property
+    def _packages(self) -> Path:
+        return self.options.work_path / "packages"
 
     def _status(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = self._state["steps"].get(name, {})
@@ -155,6 +162,22 @@ class Campaign:
         if status["status"] == "failed":
             self.say(str(status["tail"]))
 
+    def _unpack_wheels(self) -> None:
+        """Add packages from wheels to this process's path, where requirements are looked up, and to its children's.
+
+        Raises:
+            StateError: If a wheel is damaged.
+        """
+        if not self.options.wheels:
+            return
+        try:
+            names = unpack_wheels(Path(self.options.wheels), self._packages)
+        except ValueError as error:
+            raise StateError(str(error)) from error
+        if str(self._packages) not in sys.path:
+            sys.path.append(str(self._packages))
+        self.say(f"packages from wheels: {', '.join(names)}")
+
     def _unpack(self) -> None:
         """Unpack machine code compiled elsewhere into the cache.
 
@@ -193,6 +216,8 @@ class Campaign:
 
     def _environment(self) -> dict[str, str]:
         env = child_environment(self._site)
+        if self.options.wheels:  # last: what is installed comes first
+            env["PYTHONPATH"] = os.pathsep.join([env["PYTHONPATH"], str(self._packages)])
         env.setdefault("AUTOSCHED_CACHE_DIR", str(self.options.work_path / "cache"))
         env.setdefault("OPENBLAS_NUM_THREADS", "1")  # processes are as many as cores
         return env

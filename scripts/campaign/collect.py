@@ -34,15 +34,21 @@ _TOTAL = "run "
 ROOTS = "roots"
 
 
-def backend_of(context: Context, target: Target) -> Backend:
-    """Return the backend of the campaign's measurements."""
+def backend_of(context: Context, target: Target, *, lanes: int = LANES) -> Backend:
+    """Return the backend of the campaign's measurements.
+
+    Args:
+        context: The step.
+        target: Target of the schedules.
+        lanes: Processes that measure; they share the GPU, as do those of other backends of the campaign.
+    """
     options = context.options
     if options.target == "simulated":
         return SimulatedBackend(target)
     if options.target == "cpu":
         return CpuBackend(rule=RULE)
     lock = options.work_path / "gpu.lock"
-    return CheckedCudaBackend(Target.detect().name, (0,) * LANES, RULE, lock=str(lock))
+    return CheckedCudaBackend(Target.detect().name, (0,) * lanes, RULE, lock=str(lock))
 
 
 @dataclass

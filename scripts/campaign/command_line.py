@@ -5,6 +5,7 @@
     python scripts/gpu_campaign.py --out DIR --steps report                    # only the tables; needs no GPU
     python scripts/gpu_campaign.py --out DIR --target simulated --device h200 --steps search,compile   # ahead of time
     python scripts/gpu_campaign.py --out /tmp/look --target simulated --apps blur,unsharp --samples 50   # no GPU
+    python scripts/gpu_campaign.py --out DIR --plan 30                         # only the calls of half an hour
 
 Each step is a process that is killed at its time limit. Its results so far are in DIR, in a few small files. The same
 command resumes from DIR, on this machine or on another one that has a copy of DIR. See docs/how-to/gpu-campaign.md.
@@ -14,6 +15,7 @@ The exit status is 1 on any failure.
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import signal
 import subprocess
@@ -23,12 +25,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from campaign.campaign import Campaign, StateError
-from campaign.options import TARGETS, Options
+from campaign.delivery import export_results, import_results
+from campaign.estimates import needs
+from campaign.options import TARGETS, TUNED, Options
 from campaign.paths import ROOT
-from campaign.plan import DEFAULT, NAMES, chosen_steps
+from campaign.plan import DEFAULT, NAMES, Step, chosen_steps
 from campaign.report import SUMMARY_FILE, write_report
+from campaign.visits import carried_line, describe, planned_calls
 
 SECONDS = 570.0
+CARRY_MIB = 64.0
+_OF_A_PLAN = ("steps", "again", "plan", "carry_mib", "taken", "seconds")
+"""Options that the commands of a plan do not repeat."""
 REPORT = "report"
 
 
@@ -38,14 +46,27 @@ def parser() -> argparse.ArgumentParser:
     add = command_line.add_argument
     add("--out", type=Path, required=True, help="directory of the results; earlier results are extended")
     add("--work", type=Path, help="directory for logs, caches and unpacked files (default: a temporary one)")
-    add("--steps", default=",".join(DEFAULT), help=f"of {', '.join((*NAMES, REPORT))}; the report is always written")
+    add(
+        "--steps",
+        default=",".join(DEFAULT),
+        help=f"of {', '.join((*NAMES, REPORT))}, all with :SECONDS or none; the report is always written",
+    )
     add("--again", default="", help="finished steps to run again")
+    add("--plan", type=float, metavar="MINUTES", help="print the calls of a visit and what they hold; run nothing")
+    add(
+        "--carry-mib",
+        type=float,
+        default=CARRY_MIB,
+        help="files that the machine takes, for --plan (default: %(default)g)",
+    )
+    add("--export", type=Path, help="directory that gets the results in a few small files at the end")
+    add("--import", dest="taken", type=Path, help="directory of exported files, taken into --out at first")
     add("--seconds", type=float, default=SECONDS, help="time for everything (default: %(default)g)")
     add("--target", choices=TARGETS, default="cuda", help="backend that runs the pipelines (default: %(default)s)")
     add("--device", default="", help="device to schedule for (default: the GPU of this machine; h200 without one)")
     add("--apps", default="", help="apps of the suite (default: all)")
     add("--sizes", default="small,odd,paper", help="problem sizes of the suite check (default: %(default)s)")
-    add("--strategies", default="roots,sioutas,beam", help="scheduling strategies (default: %(default)s)")
+    add("--strategies", default=",".join(Options.strategies), help="strategies and modes (default: %(default)s)")
     add(
         "--search-seconds",
         type=float,
@@ -53,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
         help="budget of each search (default: %(default)g)",
     )
     add("--ranked", type=int, default=Options.ranked, help="schedules timed of each search (default: %(default)s)")
-    add("--weights", default="", help="a learned model; adds the strategy `learned`")
+    add("--weights", default="", help="a learned model; adds the modes `learned` and `learned-top5`")
     add("--samples", type=int, default=Options.samples, help="samples to collect or compile (default: %(default)s)")
     add("--pipelines", type=int, default=Options.pipelines, help="most random pipelines (default: %(default)s)")
     add("--first", type=int, default=0, help="seed of the first random pipeline")
@@ -61,6 +82,17 @@ def parser() -> argparse.ArgumentParser:
     add("--hold-out", default="", help="apps held out from training, one at a time (default: each)")
     add("--epochs", type=int, default=Options.epochs, help="most epochs of training (default: %(default)s)")
     add("--peers", type=Path, help="directory of run_halide_peers.py, torch_peers.py and their files")
+    add("--wheels", type=Path, help="directory of wheels of packages that the machine lacks")
+    add("--code-mib", type=float, default=Options.code_mib, help="most compiled code to pack (default: %(default)g)")
+    add("--tune-apps", default=",".join(TUNED), help="apps to tune (default: %(default)s)")
+    add(
+        "--tune-seconds",
+        type=float,
+        default=Options.tune_seconds,
+        help="time for an app in a call (default: %(default)g)",
+    )
+    add("--tune-samples", type=int, default=Options.tune_samples, help="schedules of a batch (default: %(default)s)")
+    add("--tune-iterations", type=int, default=Options.tune_iterations, help="batches of an app (default: %(default)s)")
     add("--processes", type=int, default=0, help="processes that compile and search (default: number of cores)")
     add("--commit", default="", help="the commit, outside a git checkout")
     return command_line
@@ -68,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
 
 def options_of(given: argparse.Namespace, work: Path) -> Options:
     """Return the options of the command line."""
-    learned = ("learned",) if given.weights else ()
+    learned = ("learned", "learned-top5") if given.weights else ()
     return Options(
         out=str(given.out.absolute()),
         work=str(work.absolute()),
@@ -87,6 +119,12 @@ def options_of(given: argparse.Namespace, work: Path) -> Options:
         hold_out=_names(given.hold_out),
         epochs=given.epochs,
         peers=str(given.peers.absolute()) if given.peers else "",
+        wheels=str(given.wheels.absolute()) if given.wheels else "",
+        code_mib=given.code_mib,
+        tune_apps=_names(given.tune_apps),
+        tune_seconds=given.tune_seconds,
+        tune_samples=given.tune_samples,
+        tune_iterations=given.tune_iterations,
         processes=given.processes or len(os.sched_getaffinity(0)),
         commit=given.commit or commit_of(ROOT),
     )
@@ -111,6 +149,25 @@ def _end(number: int, _: object) -> NoReturn:
     sys.exit(128 + number)
 
 
+def plan_of(given: argparse.Namespace, options: Options) -> list[str]:
+    """Return the plan of a visit as lines of text."""
+    calls, left = planned_calls(needs(options, _app_count(ROOT)), given.plan)
+    carried = carried_line(ROOT, [p for p in (given.out, given.peers, given.wheels) if p], given.carry_mib)
+    command = ["python3", "scripts/gpu_campaign.py", "--out", str(given.out)]
+    defaults = vars(parser().parse_args(["--out", str(given.out)]))
+    for name, value in vars(given).items():
+        if value != defaults[name] and name not in _OF_A_PLAN:
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    return describe(calls, left, given.plan, command, carried)
+
+
+def _app_count(root: Path) -> int:
+    """Return the number of apps of the suite, read from the registry's text: no package may be installed."""
+    registry = ast.parse((root / "autosched" / "apps" / "registry.py").read_text(encoding="utf-8"))
+    tuples = [node.value for node in registry.body if isinstance(node, ast.Assign)]
+    return max(len(value.elts) for value in tuples if isinstance(value, ast.Tuple))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = parser().parse_args(arguments)
@@ -120,16 +177,28 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             steps, again = chosen_steps(names), [step.name for step in chosen_steps(_names(given.again))]
             options = options_of(given, given.work or Path(temporary))
-            code = 0
-            try:
-                if steps:
-                    campaign = Campaign(options, say=lambda text: print(text, flush=True), command=sys.argv)
-                    code = campaign.run(steps, given.seconds, again=again)
-            finally:  # also after a signal
-                if given.out.is_dir():
-                    write_report(given.out)
-                    print(f"summary in {given.out / SUMMARY_FILE}")
+            if given.plan is not None:
+                print("\n".join(plan_of(given, options)))
+                return 0
+            if given.taken is not None:
+                print(f"{import_results(given.taken, given.out)} files are taken from {given.taken}")
+            return _run(given, options, steps, again)
         except (ValueError, StateError) as error:  # invalid options or a damaged file
             print(f"error: {error}", file=sys.stderr)
             return 2
+
+
+def _run(given: argparse.Namespace, options: Options, steps: list[Step], again: list[str]) -> int:
+    code = 0
+    try:
+        if steps:
+            campaign = Campaign(options, say=lambda text: print(text, flush=True), command=sys.argv)
+            code = campaign.run(steps, given.seconds, again=again)
+    finally:  # also after a signal
+        if given.out.is_dir():
+            write_report(given.out)
+            print(f"summary in {given.out / SUMMARY_FILE}")
+            if given.export is not None:
+                files = export_results(given.out, given.export)
+                print(f"results in {', '.join(str(path) for path in files)}")
     return code

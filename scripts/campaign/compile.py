@@ -1,4 +1,4 @@
-"""Step: schedules and machine code for `timing` and `collect`, compiled ahead of time; needs no GPU.
+"""Step: schedules and machine code for all steps that run kernels, compiled ahead of time; needs no GPU.
 
 While samples are collected, the GPU would mostly wait for the compiler. Schedules are therefore generated and compiled
 on a cheap machine with the same version of NVRTC; a campaign on the GPU reads both from its directory.
@@ -22,10 +22,13 @@ from autosched.settings import settings
 from autosched.target import Target
 from campaign.context import Context, Outcome
 from campaign.cubin_bundle import CODE_FILE, pack_code, unpack_code
-from campaign.precomputed_schedules import DRAWN_FILE, read_drawn, write_drawn
+from campaign.files import DRAWN_FILE
+from campaign.kernel_samples import samples_for
+from campaign.precomputed_schedules import read_drawn, write_drawn
 from campaign.problems import target_of
 from campaign.results import Part
 from campaign.sources import schedules_of
+from campaign.suite import cases
 from campaign.timing import wanted_parts
 from campaign.worker_pool import Lost, do_parts
 
@@ -81,9 +84,16 @@ class Ahead:
     _waiting: Counter[str] = field(default_factory=Counter)
 
     def works(self) -> Iterator[tuple[str, tuple[Job, bool]]]:
-        """Yield arguments of `Compiler.compile`: schedules of `timing`, then enough schedules for `collect`."""
+        """Yield arguments of `Compiler.compile`: schedules of every kind of kernel, of `timing`, of `suite`, then
+        enough schedules for `collect`.
+        """
+        for s in samples_for(self.context, self.deadline):
+            yield s.name, (Job(Problem.parse(s.problem), s.schedule, self.target), True)
         for name, timed in wanted_parts(self.context):
             yield name, (Job(Problem.parse(timed.problem), timed.schedule, self.target), timed.is_first)
+        for name, case in cases(self.context, until=self.deadline):
+            for schedule in case.schedules.values():
+                yield name, (Job(Problem.parse(case.problem), schedule, self.target), True)
         have = sum(part["schedules"] for part in self.context.parts.values())
         with closing(schedules_of(self.context, self.target, self.deadline)) as found:
             for problem, drawn in found:
@@ -126,7 +136,7 @@ def run(context: Context) -> Outcome:
     for name, part in done:
         ahead.note(name, part)
     write_drawn(options.out_path / DRAWN_FILE, ahead.drawn)
-    entries = pack_code(cache, code)
+    entries = pack_code(cache, code, round(options.code_mib * (1 << 20)))
     have = sum(part["schedules"] for part in context.parts.values())
     wrong = "".join(f"; {n} times {error}" for error, n in ahead.errors.most_common(3))
     message = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import math
 import os
 import re
 import tarfile
@@ -16,24 +17,34 @@ _ENTRY = re.compile(rf"({'|'.join(KINDS)})/[0-9a-f]{{2}}/[0-9a-f]{{64}}-[0-9a-f]
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 4, "dict_size": 64 << 20}]
 """Large dictionary: kernels of one pipeline are similar but far apart in the file."""
 _UNPACKED = ".unpacked"
+_BUFFERED_BYTES = 1 << 20
+"""Compressed bytes that the compressor may hold back."""
 
 
-def pack_code(cache: Path, path: Path) -> int:
+def pack_code(cache: Path, path: Path, most_bytes: int | None = None) -> int:
     """Write the compiled entries of a cache to a file, replacing it; return the number of entries.
 
     Args:
         cache: Root of the cache.
         path: The file.
+        most_bytes: Size of the file beyond which the entries compiled last are left out.
     """
     names = sorted(
         (str(found.relative_to(cache)) for kind in KINDS for found in (cache / kind).glob("*/*")),
         key=lambda name: (name.partition("/")[0], (cache / name).stat().st_mtime),  # in order of compilation
     )
     beside = path.with_name(f".{path.name}.{os.getpid()}")
+    room = math.inf if most_bytes is None else most_bytes - _BUFFERED_BYTES
     count = 0
     try:
-        with lzma.open(beside, "wb", filters=_FILTERS) as file, tarfile.open(fileobj=file, mode="w") as archive:
+        with (
+            beside.open("wb") as packed,
+            lzma.open(packed, "wb", filters=_FILTERS) as file,
+            tarfile.open(fileobj=file, mode="w") as archive,
+        ):
             for name in names:
+                if packed.tell() > room:
+                    break
                 if _ENTRY.fullmatch(name):
                     content = (cache / name).read_bytes()
                     member = tarfile.TarInfo(name)

@@ -7,6 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+DRAWN_FILE = "drawn.json.gz"
+"""File of schedules drawn ahead of time (`campaign.precomputed_schedules`)."""
+
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file by a text; its directory is created if missing."""

@@ -10,6 +10,12 @@ from typing import Any
 TARGETS = ("cuda", "cpu", "emulator", "simulated")
 """Backends: the GPU; C on this processor; generated CUDA text, emulated on this processor; simulated times only."""
 
+TUNED = (
+    "harris", "unsharp", "blur", "local_laplacian", "interpolate", "bilateral_grid", "stencil_chain", "iir_blur",
+    "max_filter", "nl_means",
+)  # fmt: skip
+"""Apps that are tuned: ten of the paper, those with 1,600 samples first."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -32,7 +38,8 @@ class Options:
         schedules: Number of schedules of each kind per pipeline
             (`autosched.search.datasets.candidate_mix.CandidateMix`).
         labels: Label files whose schedules `collect` measures before random ones.
-        pipeline_settings: Settings of random pipelines that differ from the default, by name.
+        pipeline_settings: Settings of all random pipelines that differ from the default, by name; empty for the groups
+            of `campaign.pipelines`.
         epochs: Most epochs of training.
         hold_out: Apps held out from training, one at a time; empty for all measured apps.
         peers: Directory of competing programs; empty for none.
@@ -40,6 +47,13 @@ class Options:
         profiled: Apps that are profiled.
         processes: Processes that compile or search.
         commit: The commit, if it was given.
+        code_mib: Largest size of the code that `compile` packs.
+        tune_apps: Apps of the step `tune`, in order.
+        tune_seconds: Time for tuning an app in one call.
+        tune_iterations: Batches of an app, over all calls.
+        tune_samples: Schedules of a batch.
+        torch_arguments: Further arguments of ``scripts/bench_kornia.py``.
+        wheels: Directory of wheels of packages that the machine lacks; empty for none.
     """
 
     out: str
@@ -48,7 +62,7 @@ class Options:
     device: str = ""
     apps: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ("small", "odd", "paper")
-    strategies: tuple[str, ...] = ("roots", "sioutas", "beam")
+    strategies: tuple[str, ...] = ("roots", "sioutas", "one-shot", "top5")
     ranked: int = 5
     search_seconds: float = 30.0
     weights: str = ""
@@ -61,9 +75,10 @@ class Options:
             "greedy": 2,
             "states": 6,
             "legal": 3,
-            "mutations": 20,
-            "steps": 4,
+            "mutations": 18,
+            "steps": 6,
             "rewrites": 4,
+            "warps": 6,
         }
     )
     labels: tuple[str, ...] = ()
@@ -72,9 +87,16 @@ class Options:
     hold_out: tuple[str, ...] = ()
     peers: str = ""
     tests: tuple[str, ...] = ()
-    profiled: int = 3
+    profiled: int = 5
     processes: int = 1
     commit: str = ""
+    code_mib: float = 16.0
+    tune_apps: tuple[str, ...] = TUNED
+    tune_seconds: float = 60.0
+    tune_iterations: int = 20
+    tune_samples: int = 80
+    wheels: str = ""
+    torch_arguments: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Return them as JSON."""

@@ -11,6 +11,7 @@ import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 """The checkout."""
@@ -30,6 +31,7 @@ def link_packages(root: Path, directory: Path) -> Path:
         link = directory / name
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(source, target_is_directory=source.is_dir())
+    _write_metadata(root, directory)
     return directory
 
 
@@ -45,6 +47,21 @@ def child_environment(directory: Path, base: Mapping[str, str] | None = None) ->
     env["PYTHONPATH"] = os.pathsep.join([str(directory), *before])
     env["PYTHONSAFEPATH"] = "1"  # the current directory may be the checkout, whose autosched/ is incomplete
     return env
+
+
+def _write_metadata(root: Path, directory: Path) -> None:
+    """Write the metadata of an installation, by which PyTorch finds the backend of `torch.compile`."""
+    with (root / "pyproject.toml").open("rb") as file:
+        project: dict[str, Any] = tomllib.load(file)["project"]
+    metadata = directory / f"{project['name']}-{project['version']}.dist-info"
+    metadata.mkdir()
+    lines = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (metadata / "METADATA").write_text(lines, encoding="utf-8")
+    groups = [
+        "\n".join([f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())])
+        for group, entries in project.get("entry-points", {}).items()
+    ]
+    (metadata / "entry_points.txt").write_text("\n\n".join(groups) + "\n", encoding="utf-8")
 
 
 def _links(root: Path) -> Iterator[tuple[str, Path]]:

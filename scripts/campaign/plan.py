@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from campaign.options import Options
 
@@ -49,35 +49,55 @@ STEPS = (
     Step("tests", 1.0, ("pytest",), targets=("cuda", "cpu")),
     Step("search", 1.0, LIBRARY, runs=False),
     Step("compile", 9.0, ("cuda.core", *LIBRARY), targets=("cuda", "simulated"), runs=False),
+    Step("kernels", 0.5, LIBRARY, targets=("cuda", "cpu", "emulator")),
     Step("suite", 2.0, LIBRARY, targets=("cuda", "cpu", "emulator")),
     Step("sanitizer", 1.5, LIBRARY, "compute-sanitizer", ("cuda", "cpu")),
     Step("timing", 3.0, LIBRARY, targets=("cuda", "cpu", "simulated")),
     Step("collect", 9.0, (*LIBRARY, "pyarrow"), targets=("cuda", "cpu", "simulated")),
-    Step("train", 4.0, (*LIBRARY, "pyarrow", "torch", "safetensors"), runs=False),
+    Step("tune", 4.0, (*LIBRARY, "torch", "safetensors"), targets=("cuda", "cpu", "simulated")),
+    Step("torch", 4.0, (*LIBRARY, "torch", "kornia"), targets=("cuda", "cpu")),
     Step("peers", 5.0, ("numpy", "torch"), targets=("cuda", "cpu")),
     Step("profile", 1.0, LIBRARY, "ncu", ("cuda", "cpu")),
+    Step("train", 4.0, (*LIBRARY, "pyarrow", "torch", "safetensors"), runs=False),
 )
 NAMES = tuple(step.name for step in STEPS)
 DEFAULT = tuple(name for name in NAMES if name != "compile")
 """Default steps; compilation ahead of time is for another machine."""
+_MODULES = {"peers": "competitors", "torch": "torch_functions"}
 
 
 def module_of(name: str) -> str:
-    """Return the full name of a step's module; the step `peers` runs the module `competitors`."""
-    return f"campaign.{'competitors' if name == 'peers' else name}"
+    """Return the full name of a step's module, most often that of the step."""
+    return f"campaign.{_MODULES.get(name, name)}"
 
 
 def chosen_steps(names: Iterable[str]) -> list[Step]:
-    """Return the steps of some names, in the order of the campaign.
+    """Return the steps of some names, in the order of the campaign; ``NAME:SECONDS`` sets the weight to a time.
 
     Raises:
-        ValueError: If a name is unknown.
+        ValueError: If a name is unknown, or a time is no positive number.
     """
-    wanted = list(names)
-    for name in wanted:
+    wanted: dict[str, float | None] = {}
+    for entry in names:
+        name, _, seconds = entry.partition(":")
         if name not in NAMES:
             raise ValueError(f"there is no step {name!r}; there is {', '.join(NAMES)}")
-    return [step for step in STEPS if step.name in wanted]
+        wanted[name] = _positive(entry, seconds) if seconds else None
+    given = [seconds is not None for seconds in wanted.values()]
+    if any(given) and not all(given):
+        raise ValueError("only some steps have a time: give all or none of them one, as in tests:90,suite:150")
+    chosen = [step for step in STEPS if step.name in wanted]
+    return [step if wanted[step.name] is None else replace(step, weight=wanted[step.name]) for step in chosen]
+
+
+def _positive(entry: str, seconds: str) -> float:
+    try:
+        value = float(seconds)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"the step {entry!r} has no time in seconds: write, say, {entry.partition(':')[0]}:90")
+    return value
 
 
 def why_not(step: Step, options: Options, *, find: Callable[[str], bool] | None = None) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 from autosched.measure.problem import Problem
 from autosched.search.datasets.parallel_generation import GeneratedCandidates
 
-DRAWN_FILE = "drawn.json.gz"
 Known = dict[str, list[tuple[str, str]]]
 """Kinds and schedules (JSON) by the text of their problem, in order of generation."""
 

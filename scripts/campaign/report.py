@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from campaign import timing_tables
+from campaign import step_tables, timing_tables
 from campaign.files import read_json, write_text
 from campaign.results import TOO_LITTLE, Part
 from campaign.tables import NONE, table
@@ -79,7 +79,7 @@ def _tests(parts: Parts, _: object) -> list[str]:
 def _suite(parts: Parts, _: object) -> list[str]:
     wrong = [(f"{n}, {s}", m) for n, p in parts.items() for s, m in p["wrong"].items() if m]
     count = sum(len(p["wrong"]) for p in parts.values())
-    return [f"{count} schedules of {len(parts)} apps and sizes; {len(wrong)} wrong.", *_messages(wrong)]
+    return [f"{count} schedules of {len(parts)} problems; {len(wrong)} wrong.", *_messages(wrong)]
 
 
 def _sanitizer(parts: Parts, _: object) -> list[str]:
@@ -152,10 +152,13 @@ def _short(text: str) -> str:
 
 SECTIONS: tuple[tuple[str, str, Callable[[Parts, Mapping[str, Parts]], list[str]]], ...] = (
     ("Tests", "tests", _tests),
+    ("Kernels of every kind", "kernels", _suite),
     ("The suite's results", "suite", _suite),
     ("Sanitizer", "sanitizer", _sanitizer),
     ("Times", "timing", timing_tables.times),
     ("Kernels", "timing", timing_tables.kernels),
+    ("Tuning", "tune", step_tables.tuning),
+    ("PyTorch", "torch", step_tables.torch_functions),
     ("Peers", "peers", timing_tables.peers),
     ("Samples", "collect", _collect),
     ("Cost model", "train", _train),

@@ -19,6 +19,8 @@ CHAINS = 8
 _STEPS, _UNROLLED = 512, 32
 _THREADS, _BLOCKS_PER_SM = 256, 8
 _HOST_COPIED_BYTES = 1 << 27
+_ONE_UNIT_A_SLOT = (8, 6)
+"""First compute capability, but for 8.0, with a float32 unit for each lane of each issue slot."""
 
 SOURCE = f"""
 extern "C" __global__ void __launch_bounds__(256) copy(const uint4* __restrict__ a, uint4* __restrict__ b)
@@ -62,7 +64,8 @@ extern "C" __global__ void nothing() {{}}
 def gpu_ceilings(target: Target, clock: Clock | None = None) -> dict[str, Any]:
     """Return the rates of the current GPU: bytes a second (read plus written), operations a second, launches.
 
-    A multiply-add counts as two operations. ``launch_s`` is the time from one empty kernel to the next.
+    A multiply-add counts as two operations. As it takes an issue slot, its rate is that of a lane's instructions.
+    ``launch_s`` is the time from one empty kernel to the next.
 
     Args:
         target: The GPU.
@@ -91,8 +94,10 @@ def gpu_ceilings(target: Target, clock: Clock | None = None) -> dict[str, Any]:
         "float32": timed(kernel("fma32", blocks, a, np.float32(0.5), np.float32(1)), by),
         "float64": timed(kernel("fma64", blocks, a, np.float64(0.5), np.float64(1)), by),
     }
+    instructions = {"instructions_per_s": operations / 2 / fma["float32"].seconds}
     return {
         "bytes_per_s": 2 * COPIED_BYTES / fast.seconds,
+        **(instructions if target.compute_capability >= _ONE_UNIT_A_SLOT else {}),
         "float32_per_s": operations / fma["float32"].seconds,
         "float64_per_s": operations / fma["float64"].seconds,
         "launch_s": timed(lambda: module.launch("nothing", (1, 1, 1), (32, 1, 1), ()), by).seconds,
@@ -116,5 +121,5 @@ def floor_seconds(work: dict[str, int], ceilings: dict[str, Any]) -> dict[str, f
         work: `campaign.minimum_work.Work` as a dict.
         ceilings: Result of `gpu_ceilings` or `host_ceilings`.
     """
-    rates = {name: ceilings.get(f"{name}_per_s") for name in ("bytes", "float32", "float64")}
-    return {name: work[name] / rate for name, rate in rates.items() if rate}
+    rates = {name: ceilings.get(f"{name}_per_s") for name in ("bytes", "float32", "float64", "instructions")}
+    return {name: work[name] / rate for name, rate in rates.items() if rate and name in work}

@@ -15,10 +15,11 @@ from typing import Any
 from autosched.target import Target
 from campaign.child_process import run_child
 from campaign.context import Context, Outcome
-from campaign.problems import SMALL, app_names, problem_of, target_of
+from campaign.kernel_samples import samples_for
+from campaign.problems import target_of
 from campaign.results import Part
 from campaign.run_once import MARK
-from campaign.schedule_coverage import Sample, sample_kinds
+from campaign.schedule_coverage import Sample
 from campaign.timing import Stopwatch, Timed
 from campaign.worker_pool import do_parts
 
@@ -28,6 +29,7 @@ BATCH = 6
 """Schedules per process: process startup under a tool takes seconds."""
 AT_A_TIME = 8
 _LIMIT_S = 150.0
+_DRAW_SHARE = 0.5
 _COMPILE_SHARE = 0.4
 _MOST_TEXT = 1_500_000
 _HEADLINE = re.compile(r"^========= (?P<what>\S.*)$")
@@ -77,7 +79,7 @@ def run(context: Context) -> Outcome:
     """Run the sample under every tool."""
     options = context.options
     target = target_of(options)
-    samples = sample_kinds([(a, problem_of(a, SMALL)) for a in app_names(options)], target)
+    samples = samples_for(context, time.monotonic() + _DRAW_SHARE * context.remaining)
     kinds = Counter(kind for s in samples for kind in s.kinds)
     context.record("sample", {"schedules": len(samples), "kinds": dict(sorted(kinds.items()))})
     _compile(context, samples, target)

@@ -11,8 +11,9 @@ from autosched.search.datasets.parallel_generation import CandidateWorker, Gener
 from autosched.search.datasets.replay import ReplayedSchedules
 from autosched.target import Target
 from campaign.context import Context
+from campaign.files import DRAWN_FILE
 from campaign.pipelines import problems_of
-from campaign.precomputed_schedules import DRAWN_FILE, drawn_before
+from campaign.precomputed_schedules import drawn_before
 from campaign.worker_pool import Lost, do_parts
 
 _DRAWING_SHARE = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -23,9 +23,9 @@ from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
 from campaign.context import Context, Outcome
-from campaign.problems import PAPER, app_names, problem_of, target_of
+from campaign.problems import PAPER, app_names, apps_by_need, problem_of, target_of
 from campaign.results import Part
-from campaign.search import schedules_for
+from campaign.search import hash_of, schedules_for
 from campaign.worker_pool import Lost, do_parts
 
 Arrays = dict[str, NDArray[Any]]
@@ -77,6 +77,7 @@ class Judge:
         return {
             "witness": witness,
             "wrong": wrong,
+            "hashes": {name: hash_of(text.encode()) for name, text in case.schedules.items()},
             "schedules": {name: case.schedules[name] for name, message in wrong.items() if message},
             "seconds": time.perf_counter() - started,
         }
@@ -136,25 +137,41 @@ def expected_outputs(problem: Problem, *, is_large: bool) -> tuple[str, Arrays]:
     return "reference", get_app(opened.bound.pipeline.name).reference(inputs)
 
 
-def cases(context: Context) -> Iterator[tuple[str, Case]]:
-    """Yield the unchecked cases by ``app/size``, small sizes first."""
+def cases(context: Context, *, until: float | None = None) -> Iterator[tuple[str, Case]]:
+    """Yield the unchecked cases by ``app/size``, small sizes first.
+
+    Args:
+        context: The step.
+        until: End of the searches, by `time.monotonic` (default: the end of the step).
+    """
     options = context.options
-    found = schedules_for(context, options.sizes)
+    found = schedules_for(context, options.sizes, until=until)
+    apps = apps_by_need(options)
     for size in options.sizes:
-        for app in app_names(options):
+        for app in apps:
             name = f"{app}/{size}"
             parts = {s: found.get(f"{name}/{s}") for s in options.strategies}
             schedules = {s: part["schedules"][0] for s, part in parts.items() if part and part["schedules"]}
-            judged = context.parts.get(name, {}).get("wrong", {})
-            if not set(schedules) <= set(judged):
+            judged = context.parts.get(name, {}).get("hashes", {})
+            if any(judged.get(s) != hash_of(text.encode()) for s, text in schedules.items()):
                 yield name, Case(problem_of(app, size).text(), schedules, size == PAPER)
 
 
 def run(context: Context) -> Outcome:
     """Check every app."""
     options = context.options
+    judge_cases(context, dict(cases(context)))
+    wanted = [f"{app}/{size}" for size in options.sizes for app in app_names(options)]
+    parts = [context.parts[name] for name in wanted if name in context.parts]
+    count, wrong = verdicts(parts)
+    message = f"{len(parts)} of {len(wanted)} apps and sizes, {count} schedules, {wrong} wrong"
+    return Outcome(len(parts) == len(wanted), message, wrong)
+
+
+def judge_cases(context: Context, todo: Mapping[str, Case]) -> None:
+    """Run cases in processes and record the verdicts by their names."""
+    options = context.options
     processes = min(options.processes, _MOST_PROCESSES_ON_A_GPU) if options.target == "cuda" else options.processes
-    todo = dict(cases(context))
     environment = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
     judged = do_parts(
         Judge(target_of(options), options.target), "judge", todo.items(),
@@ -163,11 +180,15 @@ def run(context: Context) -> Outcome:
     for name, part in judged:
         if isinstance(part, Lost):
             case = todo[name]
-            part = {"wrong": dict.fromkeys(case.schedules, part.message), "schedules": dict(case.schedules)}
+            part = {
+                "wrong": dict.fromkeys(case.schedules, part.message),
+                "schedules": dict(case.schedules),
+                "hashes": {name: hash_of(text.encode()) for name, text in case.schedules.items()},
+            }
         context.record(name, part)
-    wanted = [f"{app}/{size}" for size in options.sizes for app in app_names(options)]
-    parts = [context.parts[name] for name in wanted if name in context.parts]
-    verdicts = [message for part in parts for message in part["wrong"].values()]
-    wrong = sum(message is not None for message in verdicts)
-    message = f"{len(parts)} of {len(wanted)} apps and sizes, {len(verdicts)} schedules, {wrong} wrong"
-    return Outcome(len(parts) == len(wanted), message, wrong)
+
+
+def verdicts(parts: Iterable[Part]) -> tuple[int, int]:
+    """Return the number of schedules of some cases, and of those with a wrong result."""
+    messages = [message for part in parts for message in part["wrong"].values()]
+    return len(messages), sum(message is not None for message in messages)

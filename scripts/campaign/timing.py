@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,10 +24,11 @@ from autosched.scheduled_pipeline import ScheduledPipeline
 from autosched.target import Target
 from campaign.context import Context, Outcome
 from campaign.minimum_work import work_of
-from campaign.problems import PAPER, app_names, problem_of, target_of
+from campaign.options import Options
+from campaign.problems import PAPER, app_names, apps_by_need, problem_of, target_of
 from campaign.results import Part
 from campaign.roofline_microbenchmarks import floor_seconds, gpu_ceilings, host_ceilings
-from campaign.search import schedules_for
+from campaign.search import MODES, hash_of, schedules_for
 from campaign.warm_timing import EventClock, HostClock, timed
 from campaign.worker_pool import Lost, do_parts
 
@@ -36,6 +38,8 @@ _LIMIT_S = 90.0
 _SEARCH_SHARE = 0.5
 _COMPILE_SHARE = 0.5
 _GRAPHS = "AUTOSCHED_CUDA_GRAPHS"
+_SCHEDULE = "schedule"
+"""Key of the hash of the schedule in a part."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Timed:
     Attributes:
         problem: Text of the problem.
         schedule: JSON.
-        is_first: Whether it is the best of its strategy; only that one has warm times.
+        is_first: Whether it is the best of its strategy without measurements; only that one has warm times.
     """
 
     problem: str
@@ -146,26 +150,39 @@ def wanted_parts(context: Context) -> Iterator[tuple[str, Timed]]:
     options = context.options
     until = time.monotonic() + _SEARCH_SHARE * context.remaining
     found = schedules_for(context, (PAPER,), until=until)
-    for rank in range(options.ranked):
-        for app in app_names(options):
+    ranks = max((len(part["schedules"]) for part in found.values()), default=0)
+    apps = apps_by_need(options)
+    for rank in range(ranks):
+        for app in apps:
             for strategy in options.strategies:
                 part = found.get(f"{app}/{PAPER}/{strategy}")
-                if part and rank < len(part["schedules"]):
-                    yield f"{app}/{strategy}/{rank}", Timed(part["problem"], part["schedules"][rank], rank == 0)
+                if part and rank < min(len(part["schedules"]), _most_ranks(strategy, options)):
+                    is_first = rank == 0 and MODES.get(strategy, 1) == 1
+                    yield f"{app}/{strategy}/{rank}", Timed(part["problem"], part["schedules"][rank], is_first)
+
+
+def _most_ranks(strategy: str, options: Options) -> int:
+    """Return how many schedules of a strategy are timed: all that a top-5 mode measures, else those chosen."""
+    return options.ranked if MODES.get(strategy, 1) == 1 else sys.maxsize
 
 
 def run(context: Context) -> Outcome:
-    """Time every app."""
+    """Time every app; a schedule that several strategies found is timed once."""
     options = context.options
     stopwatch = Stopwatch(target_of(options), options.target)
     wanted = dict(wanted_parts(context))
-    todo = {name: job for name, job in wanted.items() if name not in context.parts}
+    names = names_by_schedule(wanted)
+    is_done = {name: is_timed(context.parts.get(name), job) for name, job in wanted.items()}
+    for same in names:
+        _record(context, wanted, same, next((context.parts[name] for name in same if is_done[name]), None))
+    todo = {same[0]: wanted[same[0]] for same in names if not any(is_done[name] for name in same)}
+    others = {same[0]: same for same in names}
     until = time.monotonic() + _COMPILE_SHARE * context.remaining
     for name, part in do_parts(
         stopwatch, "prepare", list(todo.items()), processes=options.processes, limit_s=_LIMIT_S, deadline=until
     ):
         if isinstance(part, Lost) or "error" in part:
-            context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
+            _record(context, wanted, others[name], {"error": part.message} if isinstance(part, Lost) else part)
             del todo[name]
     # One process only: two would share the device.
     parts: list[tuple[str, Any]] = [(CEILINGS, None)] if CEILINGS not in context.parts else []
@@ -175,10 +192,30 @@ def run(context: Context) -> Outcome:
     for name, part in do_parts(
         stopwatch, "time", todo.items(), processes=1, limit_s=_LIMIT_S, deadline=context.deadline
     ):
-        context.record(name, {"error": part.message} if isinstance(part, Lost) else part)
-    done = [context.parts[name] for name in wanted if name in context.parts]
+        _record(context, wanted, others[name], {"error": part.message} if isinstance(part, Lost) else part)
+    done = [part for name, job in wanted.items() if is_timed(part := context.parts.get(name), job) and part]
     failed = sum("error" in part for part in done)
     return Outcome(len(done) == len(wanted), f"{len(done)} of {len(wanted)} schedules timed, {failed} failed", failed)
+
+
+def names_by_schedule(wanted: Mapping[str, Timed]) -> list[list[str]]:
+    """Return the names of each schedule, in order of its first one; a name with warm times comes first."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, timed_ in wanted.items():
+        found.setdefault((timed_.problem, timed_.schedule), []).append(name)
+    return [sorted(names, key=lambda name: not wanted[name].is_first) for names in found.values()]
+
+
+def is_timed(part: Part | None, job: Timed) -> bool:
+    """Return whether a part has the times of a schedule, rather than of one that other weights found."""
+    return part is not None and part.get(_SCHEDULE, hash_of(job.schedule.encode())) == hash_of(job.schedule.encode())
+
+
+def _record(context: Context, wanted: Mapping[str, Timed], names: Sequence[str], part: Part | None) -> None:
+    """Record a part by the names of its schedule that have none yet."""
+    for name in names if part is not None else ():
+        if not is_timed(context.parts.get(name), wanted[name]):
+            context.record(name, {**(part or {}), _SCHEDULE: hash_of(wanted[name].schedule.encode())})
 
 
 def record_floors(context: Context) -> None:

@@ -13,9 +13,10 @@ import pytest
 from campaign import sample_files
 from campaign.campaign import Campaign, StateError
 from campaign.cubin_bundle import CODE_FILE, pack_code, unpack_code
+from campaign.files import DRAWN_FILE
 from campaign.options import Options
 from campaign.plan import chosen_steps
-from campaign.precomputed_schedules import DRAWN_FILE, read_drawn
+from campaign.precomputed_schedules import read_drawn
 
 from autosched.codegen.cuda import print_cuda
 from autosched.errors import CompileError

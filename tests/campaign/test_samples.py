@@ -9,7 +9,7 @@ import pytest
 from campaign import sample_files
 from campaign.files import read_json
 from campaign.options import Options
-from campaign.pipelines import problems_of
+from campaign.pipelines import problems_of, random_problem
 from campaign.report import write_report
 
 from autosched.measure.problem import Problem
@@ -138,7 +138,21 @@ def test_apps_are_spread_evenly_among_random_pipelines(tmp_path: Path) -> None:
     chosen = options(tmp_path, apps=("blur", "harris"), pipelines=4, first=10, sizes=("paper",))
     found = [next(problems) for problems in [problems_of(chosen)] for _ in range(8)]
     assert [p.kind for p in found] == ["random", "app", "random", "random", "app", "random", "random", "random"]
-    assert [p.title for p in found if p.kind == "random"] == [f"random {k}" for k in range(10, 16)]
+    titles = [p.title for p in found if p.kind == "random"]
+    assert [int(title.split()[-1]) for title in titles] == list(range(10, 16))
+    assert len(titles[0].split()) > len(titles[1].split()), "seed 10 is of a family"
     assert {p.title.split()[0] for p in found if p.kind == "app"} == {"blur", "harris"}
     small = next(p for p in problems_of(replace(chosen, sizes=("small",))) if p.kind == "app")
     assert small == Problem.app(small.title.split()[0], small=True)
+
+
+def test_random_pipelines_are_of_all_groups(tmp_path: Path) -> None:
+    """Volumes, long windows, rows and time loops are among them, and the settings of options replace all groups."""
+    chosen = options(tmp_path)
+    problems = [random_problem(seed, chosen) for seed in range(60)]
+    families = {p.title.removeprefix("random ").rpartition(" ")[0] for p in problems}
+    assert families >= {"", "row_statistics", "wide_windows", "time_loops"}
+    assert len({random_problem(seed, replace(chosen, pipeline_settings=TINY)).arguments for seed in range(3)}) == 3
+    volumes = [random_problem(seed, chosen).bind() for seed in range(2, 20, 3)]
+    extents = [sorted(max(f.extents[-3:] for f in b.funcs.values())) for b in volumes]
+    assert sum(len(e) == 3 and e[0] > 32 for e in extents) >= 2

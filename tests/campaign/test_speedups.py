@@ -48,7 +48,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr(sys, "argv", ["draw_speedups.py", str(tmp_path), str(picture)])
     (tmp_path / "results.json").write_text(json.dumps({"timing": {"hist/beam/0": timed(1e-6)}}))
     assert speedups.main() == 1
-    assert "no app with times of sioutas, beam and learned" in capsys.readouterr().err
+    assert "no app with times of sioutas and of a search" in capsys.readouterr().err
     assert not picture.exists()
     (tmp_path / "results.json").write_text(json.dumps({"timing": TIMING}))
     assert speedups.main() == 0

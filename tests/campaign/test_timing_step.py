@@ -12,22 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 from campaign import roofline_microbenchmarks, timing
-from campaign.minimum_work import float_operations, work_of
+from campaign.minimum_work import float_operations, least_instructions, work_of
 from campaign.problems import problem_of
 from campaign.roofline_microbenchmarks import CHAINS, SOURCE, floor_seconds, gpu_ceilings
+from campaign.search import hash_of
 from campaign.timing import Stopwatch, Timed
 from campaign.warm_timing import EventClock, HostClock, timed
 
 from autosched import Func, Input, Pipeline, Var
 from autosched.analysis.bind import bind
-from autosched.lang.dtypes import float32, float64
+from autosched.lang.dtypes import float32, float64, uint8
+from autosched.lang.expr import Expr
 from autosched.measure.compile.content_keys import schedule_text
 from autosched.measure.simulated.version import simulated_source
 from autosched.runtime.compile.host_compiler import have_compiler
 from autosched.runtime.compile.nvrtc import compile_cubin, have_nvrtc
 from autosched.search.strategies.compute_root import schedule_roots
 from autosched.target import Target, get_target
-from tests.campaign.tiny_campaign import options, run
+from tests.campaign.tiny_campaign import context, options, run
 
 H200 = get_target("h200")
 needs_nvrtc = pytest.mark.skipif(not have_nvrtc(), reason="NVRTC is not installed")
@@ -82,6 +84,24 @@ def test_minimum_work_counts_required_points_once() -> None:
     assert float_operations([twice + twice]) == (2, 0)
     wide = Input("wide", float64, 2)
     assert float_operations([wide[y, x] + 1.0, a[y, x] + 1.0]) == (1, 1)
+
+
+def test_least_instructions_fuse_products_and_pack_narrow_numbers() -> None:
+    y, x = Var("y"), Var("x")
+    a, n = Input("a", float32, 2), Input("n", uint8, 2)
+    v = a[y, x]
+    assert least_instructions([v * 2.0 + 1.0]) == 1
+    assert least_instructions([v * 2.0 + v * 3.0]) == 2
+    assert least_instructions([(v * 2.0) * 3.0]) == 2
+    assert least_instructions([n[y, x] + n[y, x + 1]]) == 0.5
+    work = work_of(bind(Pipeline([_scaled(v)]), {"a": (8, 16)}))
+    assert work.instructions == 128 + 2 * 4 * 128 / 16
+
+
+def _scaled(value: Expr) -> Func:
+    scaled = Func("scaled")
+    scaled[Var("y"), Var("x")] = value * 2.0
+    return scaled
 
 
 @needs_nvrtc
@@ -211,3 +231,38 @@ def test_machine_code_of_the_microbenchmarks_matches_their_counts() -> None:
     kernels = compile_cubin(SOURCE, "sm_90", name="ceilings").kernels
     assert set(kernels) == {"copy", "fma32", "fma64", "nothing"}
     assert all(k.spill_store_bytes == k.stack_bytes == 0 for k in kernels.values())
+
+
+def test_equal_schedules_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of a schedule share its times, those of an earlier call as well."""
+    timed_names: list[str] = []
+
+    def parts(_: object, method: str, todo: Any, **more: object) -> Any:
+        for name, _job in todo:
+            if method == "time":
+                timed_names.append(name)
+            yield name, {"source": method, "cold": {"seconds": 1.0}} if method != "prepare" else {}
+
+    jobs = {
+        "blur/one-shot/0": Timed("p", "a", True), "blur/top5/0": Timed("p", "a", False),
+        "blur/learned/0": Timed("p", "b", True), "blur/top5/1": Timed("p", "b", False),
+        "blur/top5/2": Timed("p", "c", False),
+    }  # fmt: skip
+    assert timing.names_by_schedule({k: jobs[k] for k in ("blur/top5/1", "blur/learned/0")}) == [
+        ["blur/learned/0", "blur/top5/1"]
+    ]
+    monkeypatch.setattr(timing, "wanted_parts", lambda _: jobs.items())
+    monkeypatch.setattr(timing, "do_parts", parts)
+    chosen = options(tmp_path)
+    before = context("timing", chosen)
+    before.record("blur/learned/0", {"source": "earlier", "cold": {"seconds": 2.0}, "schedule": hash_of(b"b")})
+    before.results.flush()
+    outcome, step_context = run("timing", chosen)
+    assert outcome.finished
+    assert timed_names == ["blur/one-shot/0", "blur/top5/2"]
+    assert step_context.parts["blur/top5/1"]["source"] == "earlier"
+    assert step_context.parts["blur/top5/0"] == step_context.parts["blur/one-shot/0"]
+    timed_names.clear()
+    jobs["blur/learned/0"] = Timed("p", "d", True)  # by other weights
+    assert run("timing", chosen)[0].finished
+    assert timed_names == ["blur/learned/0"]

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 from campaign.paths import ROOT, child_environment, link_packages
@@ -47,7 +48,21 @@ def test_links_are_recreated(tmp_path: Path) -> None:
     (site / "old").write_text("")
     link_packages(ROOT, site)
     link_packages(ROOT, site)
-    assert sorted(p.name for p in site.iterdir()) == ["autosched", "campaign"]
+    assert [p.name.partition("-")[0] for p in sorted(site.iterdir())] == ["autosched", "autosched", "campaign"]
+
+
+def test_torch_finds_the_backend_of_the_checkout(tmp_path: Path) -> None:
+    site = link_packages(ROOT, tmp_path / "site")
+    program = (
+        "from importlib.metadata import entry_points\n"
+        "(found,) = entry_points(group='torch_dynamo_backends', name='autosched')\n"
+        "print(found.value, found.dist.version)\n"
+    )
+    env = child_environment(site, {"PATH": os.environ["PATH"]})
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, env=env, check=True)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        version = tomllib.load(file)["project"]["version"]
+    assert done.stdout.split() == ["autosched.torch.backend:autosched_backend", version]
     assert (site / "autosched" / "search").resolve() == ROOT / "search"
 
 
