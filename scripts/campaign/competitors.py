@@ -1,7 +1,8 @@
 """Step: competing programs, timed on this device for comparison.
 
-They are not part of this project: `--peers` names a directory with `run_halide_peers.py` and `torch_peers.py`, which
-write their figures as JSON while running, and a folder or archive of binaries precompiled by Halide.
+They are not part of this project: `--peers` names a directory with `run_halide_peers.py`, `torch_peers.py` and, if it
+is there, `stencil_peers.py`, which write their figures as JSON while running, and a folder or archive of binaries
+precompiled by Halide.
 """
 
 from __future__ import annotations
@@ -34,16 +35,23 @@ class Peer:
         name: Its name in the results.
         script: Its file in the directory of peers.
         arguments: Arguments besides the built files, the apps and the file of results.
+        apps: Its apps; empty for those of the manifest.
+        is_optional: Whether its file may be missing.
     """
 
     name: str
     script: str
     arguments: tuple[str, ...] = ()
+    apps: tuple[str, ...] = ()
+    is_optional: bool = False
 
 
 PEERS = (
     Peer("halide", "run_halide_peers.py", ("--limit", str(_HALIDE_LIMIT_S))),
     Peer("torch", "torch_peers.py"),
+    Peer(
+        "stencils", "stencil_peers.py", apps=("smoother7pt", "smoother27pt", "helmholtz", "denoise"), is_optional=True
+    ),
 )
 
 
@@ -87,13 +95,16 @@ def run(context: Context) -> Outcome:
     folder = Path(options.peers)
     built = built_files(folder, options.work_path)
     records: list[dict[str, Any]] = read_json(built / MANIFEST, [])
-    apps = [app for app in by_app(records) if not options.apps or SAME_APP.get(app, app) in options.apps]
     messages, finished, failures = [], True, 0
     for peer in PEERS:
         if not (folder / peer.script).exists():
+            if peer.is_optional:
+                continue
             messages.append(f"{peer.name}: {peer.script} is not there")
             finished = False
             continue
+        known = peer.apps or tuple(by_app(records))
+        apps = [app for app in known if not options.apps or SAME_APP.get(app, app) in options.apps]
         problem = _run_peer(context, peer, folder, built, apps)
         done = [app for app in apps if is_done(context.parts.get(f"{peer.name}/{app}"))]
         finished &= len(done) == len(apps)

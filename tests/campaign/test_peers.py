@@ -56,6 +56,13 @@ def test_every_peer_is_run_on_every_app(peers: Path, tmp_path: Path) -> None:
     ]
 
 
+def test_a_peer_may_have_apps_of_its_own(peers: Path, tmp_path: Path) -> None:
+    (peers / "stencil_peers.py").write_text((peers / "torch_peers.py").read_text().replace("torch", "pystencils"))
+    outcome, step_context = run("peers", options(tmp_path, target="cpu", apps=("helmholtz", "blur"), peers=str(peers)))
+    assert outcome.message == "halide: 1 of 1 apps; torch: 1 of 1 apps; stencils: 1 of 1 apps"
+    assert step_context.parts["stencils/helmholtz"]["rows"][0]["scheduler"] == "pystencils"
+
+
 def test_apps_are_chosen_by_our_names(peers: Path, tmp_path: Path) -> None:
     _, step_context = run("peers", options(tmp_path, target="cpu", apps=("blur",), peers=str(peers)))
     assert set(step_context.parts) == {"halide/blur3x3", "torch/blur3x3"}
