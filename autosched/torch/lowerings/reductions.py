@@ -73,9 +73,7 @@ def fold(
     probe = term(tuple(coordinates(len(shape))))
     count = math.prod(shape[k] for k in axes)
     if _is_short(probe, count):
-        return lambda p: reduce(
-            partial(binary, OPERATOR_OF[kind]), map(term, _reduced_points(p, shape, axes))
-        )
+        return lambda p: reduce(partial(binary, OPERATOR_OF[kind]), map(term, _reduced_points(p, shape, axes)))
     if kind == "sum" and probe.dtype.is_float and count > RUN:
         last = axes[-1]
         if len(axes) > 1 and shape[last] > 1:
