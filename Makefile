@@ -10,6 +10,7 @@
 # make snapshot       digests of the compiler's output for three apps, in tests/golden/snapshot.json
 # make check-suite    200 random schedules of every suite app
 # make check-strategies a schedule of 500 random pipelines from every strategy
+# make test-torch     the backend of torch.compile with the oldest PyTorch that it takes, in an environment of its own
 # make operators      the backend of torch.compile on PyTorch's own samples of operators; goes on where it was interrupted
 # make check-features transactions of random schedules against what the emulator counts
 # make docs           the site, in build/docs
@@ -40,7 +41,7 @@ TORCH := $(shell sed -n '/^torch==/p' constraints.txt)
 DEMO_EXTRAS := nvrtc,report
 DEV_EXTRAS := nvrtc,report,train,dev
 
-.PHONY: snapshot demo test test-fast test-cluster test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features operators docs gallery reference peak-memory prove-division bench clean
+.PHONY: snapshot demo test test-fast test-cluster test-torch test-report test-install lint fuzz fuzz-programs check-suite check-strategies check-features operators docs gallery reference peak-memory prove-division bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo-installed
@@ -65,6 +66,15 @@ test-fast: $(VENV)/.dev-installed
 test-cluster: $(VENV)/.dev-installed
 	$(PIP) install --quiet -c constraints.txt -e ".[ray]"
 	$(BIN)/python -m pytest tests/measure/test_cluster.py
+
+# The newest PyTorch is the one of constraints.txt, with which `make test` runs these tests.
+OLDEST_TORCH := 2.11.0
+test-torch:
+	$(PYTHON) -m venv build/torch-$(OLDEST_TORCH)
+	sed 's/^torch==.*/torch==$(OLDEST_TORCH)/' constraints.txt > build/torch-$(OLDEST_TORCH)/constraints.txt
+	build/torch-$(OLDEST_TORCH)/bin/python -m pip --disable-pip-version-check install --quiet $(TORCH_FLAGS) torch==$(OLDEST_TORCH)
+	build/torch-$(OLDEST_TORCH)/bin/python -m pip --disable-pip-version-check install --quiet -c build/torch-$(OLDEST_TORCH)/constraints.txt -e ".[$(DEV_EXTRAS)]"
+	build/torch-$(OLDEST_TORCH)/bin/python -m pytest -n $(JOBS) -m "not fuzz and not gpu" tests/torch_backend
 
 test-report: $(VENV)/.dev-installed
 	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install --yes --no-install-recommends chromium; }
