@@ -85,13 +85,23 @@ class ComputeLocations:
         return layout
 
     def reads(self, sketch: KernelSketch) -> frozenset[str]:
-        """Return the Funcs that a kernel's loop nests read, directly or through inlined Funcs."""
+        """Return the Funcs that a kernel's loop nests read, directly or through inlined Funcs.
+
+        Accesses are not enumerated, as most of these kernels are never costed. Cache reads read what their readers do.
+        """
         reads = self._reads.get(sketch)
         if reads is None:
-            bare = self.bare(sketch)
-            model = self.featurizer.model(bare)
-            names = {g.source for s in model.rows for g in model.accesses_of(s).loads}
-            reads = self._reads[sketch] = frozenset(names & self.bound.funcs.keys())
+            funcs = self.bound.funcs
+            stages = [self.bound.stage(*s) for s in sketch.stages]
+            stages += [s for at in sketch.locations if at.func in funcs for s in funcs[at.func].nonempty_stages]
+            found: set[str] = set()
+            queue = [source for stage in stages for source in stage.sources]
+            while queue:
+                name = queue.pop()
+                if name not in found and name in funcs:
+                    found.add(name)
+                    queue += funcs[name].stages[0].sources if name in sketch.inlined else ()
+            reads = self._reads[sketch] = frozenset(found - sketch.inlined)
         return reads
 
     @staticmethod
