@@ -231,6 +231,8 @@ class GroupSearch:
             if self.width == EVERY or not self._is_pruned(kernels):
                 priced.append((self._cost(kernels), kernels))
         if not priced and all(not p.sketch.locations for k in offered for p in k):
+            # In one batch: those pruned early have no cost yet.
+            self.evaluator.evaluate((p.sketch, p.params) for kernels in offered for p in kernels if p.tiled)
             priced = [(cost, k) for k in offered if math.isfinite(cost := self._cost(k))]
         order = np.argsort(all_comparable(np.array([cost for cost, _ in priced])), kind="stable").tolist()
         ordered = [priced[k][1] for k in order]

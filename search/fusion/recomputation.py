@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from autosched.analysis.bound_pipeline import BoundPipeline
@@ -114,12 +114,25 @@ class RecomputationSearch:
         )
 
     def _with_exclusive_producers(self, graph: GroupGraph, name: str) -> frozenset[str]:
-        """Return a Func with the producers that can be inlined and that no other Func reads."""
+        """Return a Func with the producers that can be inlined and that no other Func reads.
+
+        Producers that a point of a reader needs too often are left out, before they are enumerated along a chain.
+        """
         chosen = {name}
         for other in self._inlinable():
-            if other not in graph.inlined and graph.consumers[other] and graph.consumers[other] <= chosen:
+            readers = graph.consumers.get(other)
+            if readers and readers <= chosen and self._is_evaluated_rarely(other, graph, chosen | {other}):
                 chosen.add(other)
         return frozenset(chosen)
+
+    def _is_evaluated_rarely(self, name: str, graph: GroupGraph, chosen: Set[str]) -> bool:
+        """Return whether no reader of inlined Funcs evaluates one of them more often than the settings allow."""
+        inlined = graph.inlined | chosen
+        readers = frozenset().union(*(graph.consumers[n] for n in chosen)) - chosen
+        accesses = self.groups.evaluator.featurizer.tables.accesses
+        tables = [accesses.of(r, s.number, inlined) for r in readers for s in self._bound.funcs[r].nonempty_stages]
+        most = self.groups.evaluator.settings.max_inlined_calls
+        return all(not table.overflow and table.calls.get(name, 0) < most for table in tables)
 
     def _saving(self, graph: GroupGraph, added: frozenset[str]) -> float:
         """Return the seconds that are saved where added Funcs and their readers have kernels of their own."""

@@ -17,6 +17,7 @@ from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
 from autosched.search.fusion.group_search import GroupSearch
 from autosched.search.fusion.partition_search import PartitionSearch
+from autosched.search.fusion.recomputation import RecomputationSearch
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
@@ -129,6 +130,39 @@ def test_groups_are_extended_where_single_funcs_are_near_the_best_state(factor: 
     if found:
         assert found[0].cost <= alone
     assert max(len(key.group.funcs) for key in search._kernels) == groups
+
+
+def stencil_chain(length: int) -> BoundPipeline:
+    """Return a chain of 3 x 3 sums."""
+    previous: Func | Input = Input("image", float32, 2)
+    for k in range(length):
+        func = Func(f"f{k}")
+        func[y, x] = sum(previous[y + i, x + j] for i in range(3) for j in range(3)) * 0.11
+        previous = func
+    assert isinstance(previous, Func)
+    return bind(Pipeline([previous.over(y=(0, 256), x=(0, 256))]), {"image": (256 + 2 * length, 256 + 2 * length)})
+
+
+def test_kernels_of_a_root_that_every_rule_prunes_are_costed_in_one_batch() -> None:
+    """Five sums of 3 x 3 points inlined into a sixth take 11 x 11 points, more than the limit below."""
+    settings = SearchSettings(max_inlined_calls=16)
+    evaluator = KernelEvaluator(stencil_chain(6), H200, analytical_model(H200), settings)
+    search = GroupSearch(evaluator, OptionEnumerator(evaluator), 4)
+    graph = GroupGraph(evaluator.bound, frozenset(f"f{k}" for k in range(5)))
+    search.search(graph, [FusedGroup("f5")])
+    assert search.best(graph, FusedGroup("f5"))
+    assert evaluator.counts.kernels > 20
+    assert evaluator.counts.batches <= 4
+
+
+def test_producers_that_are_evaluated_too_often_are_not_inlined_along_a_chain() -> None:
+    """A point of the last sum takes 9 points of ``f4``, 25 of ``f3``, 49 of ``f2``, and so on."""
+    evaluator = KernelEvaluator(stencil_chain(6), H200, analytical_model(H200), SearchSettings(max_inlined_calls=30))
+    groups = GroupSearch(evaluator, OptionEnumerator(evaluator), 4)
+    recomputation = RecomputationSearch(PartitionSearch(groups, 10, 1.2, 1), groups)
+    graph = GroupGraph(evaluator.bound, frozenset())
+    assert recomputation._with_exclusive_producers(graph, "f4") == {"f4", "f3"}
+    assert recomputation._with_exclusive_producers(graph, "f2") == {"f2", "f1"}
 
 
 @pytest.mark.parametrize(
