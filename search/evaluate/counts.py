@@ -14,6 +14,7 @@ class Counts:
         kernels: Distinct kernels that were evaluated.
         requested: Kernels requested, cache hits included.
         batches: Calls of the featurizer.
+        nests: Loop nests of the kernels in these calls, a measure of their time.
         considered: Candidates by kind of decision.
         pruned: Pruned candidates by reason.
         buckets: Buckets of candidates by size, rounded down to a power of two.
@@ -23,6 +24,7 @@ class Counts:
     kernels: int = 0
     requested: int = 0
     batches: int = 0
+    nests: int = 0
     considered: Counter[str] = field(default_factory=Counter)
     pruned: Counter[str] = field(default_factory=Counter)
     buckets: Counter[int] = field(default_factory=Counter)
@@ -33,6 +35,7 @@ class Counts:
         self.kernels += other.kernels
         self.requested += other.requested
         self.batches += other.batches
+        self.nests += other.nests
         self.considered += other.considered
         self.pruned += other.pruned
         self.buckets += other.buckets

@@ -185,6 +185,7 @@ class KernelEvaluator:
             same = [k for k, m in enumerate(models) if m.tables is shared]
             models, tables = [models[k] for k in same], [tables[k] for k in same]
         self.counts.batches += 1
+        self.counts.nests += sum(len(m.rows) * len(rows) for m, rows in zip(models, tables, strict=True))
         started = time.perf_counter()
         params = [np.array(rows, np.int64).reshape(len(rows), -1) for rows in tables]
         layout = shared.lay_out(models, params)

@@ -22,10 +22,9 @@ from autosched.search.cost.protocol import rounded_cost
 from autosched.search.evaluate.cross_rewrite_cache import CrossRewriteCache
 from autosched.search.evaluate.evaluator import KernelEvaluator, Verdicts
 from autosched.search.fusion.clone_candidates import CloneCandidates, Copies
-from autosched.search.fusion.fused_pipeline import FusedPipeline, fuse_pipeline
+from autosched.search.fusion.fused_pipeline import FusedPipeline, fuse_pipeline, partition_search
 from autosched.search.fusion.group_graph import GroupGraph
 from autosched.search.fusion.group_search import GroupSearch
-from autosched.search.fusion.partition_search import PartitionSearch
 from autosched.search.fusion.settings import FusionSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 
@@ -90,27 +89,30 @@ class CloneSearch:
             return None
         groups = self._groups_of(current, (*current.bound.clones, *copies.clones))
         graph = GroupGraph(groups.evaluator.bound, copies.inlined, copies.owners)
-        partitions = self._search(groups, count=1).partitions(graph)
+        partitions = partition_search(groups, self.settings, count=1).partitions(graph)
         return FusedPipeline(groups, tuple((graph, p) for p in partitions)) if partitions else None
 
     def _partitioned(self, current: FusedPipeline) -> FusedPipeline:
         """Return the cheapest partitions of a pipeline in which any Funcs may share a group."""
         graph, best = current.ranked[0]
         free = GroupGraph(graph.bound, graph.inlined)
-        ranked = [(free, p) for p in self._search(current.groups, self.settings.partitions).partitions(free)]
+        ranked = [
+            (free, p)
+            for p in partition_search(current.groups, self.settings, self.settings.partitions).partitions(free)
+        ]
         if not ranked or rounded_cost(best.cost) < rounded_cost(ranked[0][1].cost):
             ranked.insert(0, (graph, best))
         return FusedPipeline(current.groups, tuple(ranked[: self.settings.partitions]))
 
-    def _search(self, groups: GroupSearch, count: int) -> PartitionSearch:
-        return PartitionSearch(groups, self.settings.most_funcs, self.settings.slack, count)
-
     def _groups_of(self, current: FusedPipeline, clones: Sequence[FuncClone]) -> GroupSearch:
         """Return the kernels of the groups that clones leave as they are, in the pipeline with the clones."""
         evaluator = self._evaluator(clones)
-        groups = GroupSearch(evaluator, OptionEnumerator(evaluator), self.settings.width, self._late)
-        before, after = self._ids_of(current.bound), self._ids_of(evaluator.bound)
-        groups.adopt(current.groups, {name for name, number in before.items() if after.get(name) == number})
+        before = self.fused.groups
+        groups = GroupSearch(
+            evaluator, OptionEnumerator(evaluator), self.settings.width, before.late, before.out_of_time
+        )
+        ids, after = self._ids_of(current.bound), self._ids_of(evaluator.bound)
+        groups.adopt(current.groups, {name for name, number in ids.items() if after.get(name) == number})
         return groups
 
     def _evaluator(self, clones: Sequence[FuncClone]) -> KernelEvaluator:
@@ -137,7 +139,10 @@ class CloneSearch:
             if self._late():
                 break
             evaluator = self._evaluator(clones)
-            fused = fuse_pipeline(evaluator, OptionEnumerator(evaluator), self.settings, self._late)
+            before = self.fused.groups
+            fused = fuse_pipeline(
+                evaluator, OptionEnumerator(evaluator), self.settings, before.late, before.out_of_time
+            )
             found += [] if fused is None else [fused]
         return min(found, key=lambda fused: rounded_cost(fused.cost), default=None)
 

@@ -45,20 +45,35 @@ class FusedPipeline:
 
 
 def fuse_pipeline(
-    evaluator: KernelEvaluator, enumerator: OptionEnumerator, settings: FusionSettings, late: Callable[[], bool]
-) -> FusedPipeline | None:
+    evaluator: KernelEvaluator, enumerator: OptionEnumerator, settings: FusionSettings, late: Callable[[], bool],
+    out_of_time: Callable[[], bool],
+) -> FusedPipeline | None:  # fmt: skip
     """Return the cheapest partitions of a pipeline; None if it has none.
 
     Args:
         evaluator: Costs kernels.
         enumerator: Enumerates compute locations and tile sizes.
         settings: Bounds of the search.
-        late: Returns whether the time budget has ended. What has been costed by then is partitioned.
+        late: Returns whether the budget has ended, of time or of work. What has been costed by then is partitioned.
+        out_of_time: Returns whether the time budget has ended.
     """
-    groups = GroupSearch(evaluator, enumerator, settings.width, late)
-    partitions = PartitionSearch(groups, settings.most_funcs, settings.slack, settings.partitions)
+    groups = GroupSearch(evaluator, enumerator, settings.width, late, out_of_time)
+    partitions = partition_search(groups, settings, settings.partitions)
     ranked = RecomputationSearch(partitions, groups, every=settings.every_recomputation).run()
     return FusedPipeline(groups, tuple(ranked)) if ranked else None
+
+
+def partition_search(groups: GroupSearch, settings: FusionSettings, count: int) -> PartitionSearch:
+    """Return the search of the cheapest partitions with the bounds of some settings.
+
+    Args:
+        groups: Finds the kernels of groups.
+        settings: Bounds of the search.
+        count: Most partitions.
+    """
+    return PartitionSearch(
+        groups, settings.most_funcs, settings.slack, count, most_groups=None, most_of_size=settings.most_of_size
+    )
 
 
 def state_of_partition(groups: GroupSearch, graph: GroupGraph, partition: GroupPartition) -> State:

@@ -40,7 +40,7 @@ def few_partitions(
         late: Returns whether the time budget has ended. What has been costed by then is partitioned.
         best: Predicted seconds of the best state so far.
     """
-    groups = GroupSearch(evaluator, enumerator, FEW.width, late, FEW_WIDER_UP_TO)
+    groups = GroupSearch(evaluator, enumerator, FEW.width, late, late, FEW_WIDER_UP_TO)
     limits = [ratio * best for ratio in MOST_BEHIND]
     partitions = PartitionSearch(groups, FEW.most_funcs, FEW.slack, FEW.partitions, FEW_GROUPS, limits)
     graph = GroupGraph(evaluator.bound, RecomputationSearch(partitions, groups).first())

@@ -31,7 +31,9 @@ Kernels = tuple[PartialKernel, ...]
 """The kernels of a group, one for each loop nest of its root."""
 
 GROUPS_A_BATCH = 64
-"""Groups whose kernels are enumerated and costed together; the time budget may end between two batches."""
+"""Groups whose kernels are enumerated and costed together; the budget may end between two batches."""
+ROOTS_A_BATCH = 4
+"""Roots alone, whose tilings are costed together."""
 WIDER_UP_TO = 3
 """Members of a group below which more kernels are kept by default."""
 EVERY = 0
@@ -55,7 +57,8 @@ class GroupSearch:
         width: Kernels to keep of each group, with different tiles of the root, for the groups with one member more
             (more of groups with few members). `EVERY` keeps all kernels, pruned ones included, since another member
             may end the reason for pruning.
-        late: Returns whether the time budget has ended.
+        late: Returns whether the budget has ended, of time or of work; roots alone are still searched.
+        out_of_time: Returns whether the time budget has ended, and roots alone are not searched either.
         wider_up_to: Members of a group below which more kernels are kept, twice as many for each one less: few tiles of
             a root alone suit it with members.
     """
@@ -64,6 +67,7 @@ class GroupSearch:
     enumerator: OptionEnumerator
     width: int
     late: Callable[[], bool] = lambda: False
+    out_of_time: Callable[[], bool] = lambda: False
     wider_up_to: int = WIDER_UP_TO
     _kernels: dict[_GroupKey, list[Kernels]] = field(init=False, default_factory=dict)
     _illegal: dict[_GroupKey, set[Kernels]] = field(init=False, default_factory=dict)
@@ -87,10 +91,11 @@ class GroupSearch:
         """
         keys = {key: None for group in groups if (key := _key(graph, group)) not in self._kernels}
         roots = [key for key in keys if not key.group.members]
-        kernels = [[self._untiled(graph, r)] if self._may_be_root(r) else [] for r in (key.group.root for key in roots)]
-        for number in range(max((len(k[0]) for k in kernels if k), default=0)):
-            kernels = self._cheapest([[t for k in of_root for t in self._tiled(k, number)] for of_root in kernels], 0)
-        self._kernels |= zip(roots, kernels, strict=True)
+        for k in range(0, len(roots), ROOTS_A_BATCH):
+            if self.out_of_time():
+                break
+            some = roots[k : k + ROOTS_A_BATCH]
+            self._kernels |= zip(some, self._of_roots(graph, [key.group.root for key in some]), strict=True)
         fused = [key for key in keys if key.group.members]
         for k in range(0, len(fused), GROUPS_A_BATCH):
             if self.late():
@@ -99,6 +104,13 @@ class GroupSearch:
             self._kernels |= zip(
                 some, self._cheapest(self._with_last_members(graph, some), len(some[0].group.members)), strict=True
             )
+
+    def _of_roots(self, graph: GroupGraph, roots: Sequence[str]) -> list[list[Kernels]]:
+        """Return the kernels of roots alone."""
+        kernels = [[self._untiled(graph, root)] if self._may_be_root(root) else [] for root in roots]
+        for number in range(max((len(k[0]) for k in kernels if k), default=0)):
+            kernels = self._cheapest([[t for k in of_root for t in self._tiled(k, number)] for of_root in kernels], 0)
+        return kernels
 
     def adopt(self, other: GroupSearch, funcs: Set[str]) -> None:
         """Take over the kernels of the groups of some Funcs, which compute the same in the pipeline of another search.

@@ -61,18 +61,20 @@ class PartitionSearch:
         most_funcs: Most Funcs of a group, apart from those that are inlined everywhere.
         slack: Ratio of predicted times, of a group over its cheapest partition, from which on no member is added to it.
         count: Most partitions to return.
-        most_groups: Most groups; a lower limit of Funcs keeps their number below it.
+        most_groups: Most groups; a lower limit of Funcs keeps their number below it. None for no limit.
         most_costs: Predicted seconds of the cheapest partition into groups of one Func, of up to two Funcs and so on,
             above which the search ends without a result; the last limit holds for all larger groups, too. None by
             default.
+        most_of_size: Most groups of each number of Funcs, those whose shorter groups save most; None for no limit.
     """
 
     groups: GroupPrices
     most_funcs: int
     slack: float
     count: int
-    most_groups: int = MOST_GROUPS
+    most_groups: int | None = MOST_GROUPS
     most_costs: Sequence[float] = ()
+    most_of_size: int | None = None
 
     def partitions(self, graph: GroupGraph) -> list[GroupPartition]:
         """Return the cheapest partitions whose kernels are legal, the cheapest first; none where a limit is exceeded.
@@ -93,11 +95,14 @@ class PartitionSearch:
         """Return the groups of each root that have kernels, in order of size; nothing where a limit is exceeded."""
         by_root: dict[str, list[FusedGroup]] = {root: [] for root in graph.consumers}
         base: dict[FusedGroup, float] = {}
-        most_funcs = graph.affordable_funcs(self.most_funcs, self.most_groups)
+        most_funcs = self.most_funcs
+        if self.most_groups is not None:
+            most_funcs = graph.affordable_funcs(most_funcs, self.most_groups)
         level = [FusedGroup(root) for root in graph.consumers]
         while level:
             self.groups.search(graph, level)
-            following = []
+            following: list[FusedGroup] = []
+            savings: list[float] = []
             for group in level:
                 best = self.groups.best(graph, group)
                 apart = self._apart(group, base)
@@ -109,11 +114,26 @@ class PartitionSearch:
                 base[group] = min(price, apart)
                 if price > self.slack * base[group] or len(group.funcs) >= most_funcs:
                     continue
-                following += [FusedGroup(group.root, (*group.members, name)) for name in graph.extensions(group)]
+                extended = [FusedGroup(group.root, (*group.members, name)) for name in graph.extensions(group)]
+                following += extended
+                savings += [self._saving(group, base)] * len(extended)
+            following = self._most_promising(following, savings)
             if following and self._exceeds_limit(graph, by_root, len(level[0].funcs)):
                 return {}
             level = [] if self.groups.late() else following
         return by_root
+
+    def _saving(self, group: FusedGroup, base: dict[FusedGroup, float]) -> float:
+        """Return the seconds that a group's cheapest partition saves over kernels of its Funcs alone."""
+        alone = sum(base.get(FusedGroup(name), math.inf) for name in (group.root, *group.members))
+        return alone - base[group] if math.isfinite(base[group]) else -math.inf
+
+    def _most_promising(self, groups: list[FusedGroup], savings: Sequence[float]) -> list[FusedGroup]:
+        """Return the groups whose shorter groups save most, as many as there may be of one size, in their order."""
+        if self.most_of_size is None or len(groups) <= self.most_of_size:
+            return groups
+        best = sorted(range(len(groups)), key=lambda k: -savings[k])[: self.most_of_size]
+        return [groups[k] for k in sorted(best)]
 
     def _exceeds_limit(self, graph: GroupGraph, by_root: dict[str, list[FusedGroup]], funcs: int) -> bool:
         """Return whether the cheapest partition so far, into groups of up to a number of Funcs, is above its limit."""

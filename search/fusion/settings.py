@@ -13,6 +13,11 @@ class FusionSettings:
 
     Attributes:
         most_funcs: Most Funcs of a group, apart from those that are inlined into all of their readers; 1 fuses nothing.
+        most_of_size: Most groups of each number of Funcs: those with one Func more than the groups that save most over
+            their Funcs alone.
+        most_nests: Loop nests of the kernels that may be evaluated, of all rewrites of a pipeline together, the bound
+            of the search's time. Partitions are those of the groups that have been searched by then; each Func alone
+            always has been. Refinement comes on top.
         width: Kernels of a group that its extensions by one Func start from, the cheapest ones with different tiles;
             twice as many of groups of three Funcs, four times of two, and eight times of one. 0 for all of them, which
             is exact, for pipelines of a few Funcs and few tile sizes.
@@ -27,6 +32,8 @@ class FusionSettings:
     """
 
     most_funcs: int = 10
+    most_of_size: int = 384
+    most_nests: int = 750_000
     width: int = 4
     slack: float = 1.2
     partitions: int = 8
@@ -40,9 +47,19 @@ class FusionSettings:
                 f"most_funcs is {self.most_funcs}, width {self.width} and partitions {self.partitions}: give at least "
                 "1 Func, 0 kernels and 1 partition"
             )
+        if self.most_of_size < 1 or self.most_nests < 0:
+            raise InputError(
+                f"most_of_size is {self.most_of_size} and most_nests {self.most_nests}: give at least 1 group, and 0 "
+                "loop nests for Funcs alone"
+            )
         if not self.slack >= 1:
             raise InputError(f"slack is {self.slack}: give a ratio of at least 1, such as 1.2, or infinity")
 
 
-EXACT = FusionSettings(most_funcs=1 << 30, width=0, slack=float("inf"), every_recomputation=True, every_clone=True)
+UNLIMITED = 1 << 62
+"""A limit that no search reaches."""
+EXACT = FusionSettings(
+    most_funcs=UNLIMITED, most_of_size=UNLIMITED, most_nests=UNLIMITED, width=0, slack=float("inf"),
+    every_recomputation=True, every_clone=True,
+)  # fmt: skip
 """The cheapest schedule of the space, for pipelines of a few Funcs and few tile sizes."""

@@ -81,6 +81,7 @@ class RewriteSearch:
     search: BeamSearch = field(init=False)
     states: list[State] = field(init=False, default_factory=list)
     _fused: FusedPipeline | None = field(init=False, default=None)
+    _most_nests: int = field(init=False, default=0)
 
     def __post_init__(self, evaluator: KernelEvaluator | None) -> None:
         if self.fusion is not None and self.shared_cache is None:
@@ -104,19 +105,30 @@ class RewriteSearch:
         self.greedy.deadline = deadline
         return self._cost_with(self.greedy.run())
 
-    def cost_of_passes(self, deadline: float | None, best: float = math.inf) -> float:
+    @property
+    def nests(self) -> int:
+        """Loop nests of the kernels that were evaluated so far."""
+        return self.search.evaluator.counts.nests
+
+    def cost_of_passes(self, deadline: float | None, best: float = math.inf, most_nests: int = 0) -> float:
         """Run the passes of the beam search, or fusion; return the predicted time of the best state so far.
 
         Args:
             deadline: Time by `time.perf_counter` at which the passes must end, or None.
             best: Least predicted time of the other rewrites.
+            most_nests: Loop nests that fusion and the choice of clones may evaluate (`FusionSettings.most_nests`).
         """
         self.search.deadline, self.search.cost_limit = deadline, FIRST_PASS_WITHIN * best
         if self.fusion is None:
             return self._cost_with(self.search.run_passes())
         evaluator, enumerator = self.search.evaluator, self.search.expander.enumerator
-        self._fused = fuse_pipeline(evaluator, enumerator, self.fusion, self.search.late)
+        self._most_nests = self.nests + most_nests
+        self._fused = fuse_pipeline(evaluator, enumerator, self.fusion, self._ends_fusion, self.search.late)
         return self._cost_with([] if self._fused is None else self._fused.states())
+
+    def _ends_fusion(self) -> bool:
+        """Return whether the time budget of fusion has ended, or that of its loop nests."""
+        return self.search.late() or self.nests >= self._most_nests
 
     def with_clones(self, deadline: float | None) -> RewriteSearch | None:
         """Return the search of the pipeline with clones that fusion has found; None if none save time.
@@ -189,20 +201,23 @@ def search_portfolio(searches: Sequence[RewriteSearch], seconds: float | None, c
         count: Most schedules of each.
     """
     end = None if seconds is None else time.perf_counter() + seconds
-    chosen, greedy = list(searches), searches[0].settings.beam_size > 1
+    chosen, greedy, fusion = list(searches), searches[0].settings.beam_size > 1, searches[0].fusion
+    nests = 0 if fusion is None else fusion.most_nests
     if len(searches) > 1:
         if greedy:
             chosen = _promising([(s, s.greedy_cost(t)) for s, t in _in_time(chosen, end, GREEDY_SHARE)], GREEDY_WITHIN)
         costs: list[tuple[RewriteSearch, float]] = []
-        for search, t in _in_time(chosen, end, PASSES_SHARE):
-            costs.append((search, search.cost_of_passes(t, min((cost for _, cost in costs), default=math.inf))))
+        for k, (search, t) in enumerate(_in_time(chosen, end, PASSES_SHARE)):
+            best, before = min((cost for _, cost in costs), default=math.inf), search.nests
+            costs.append((search, search.cost_of_passes(t, best, nests // (len(chosen) - k))))
             cloned = search.with_clones(t)
             costs += [] if cloned is None else [(cloned, cloned.states[0].cost)]
+            nests = max(nests - (search.nests - before), 0)
         chosen = _promising(costs, PASSES_WITHIN)
     else:
-        share = 1.0 if searches[0].fusion is None else FUSION_SHARE
+        share = 1.0 if fusion is None else FUSION_SHARE
         for search, t in _in_time(chosen, end, min(share, ALONE_SHARE.get(searches[0].target.kind, 1.0))):
-            search.cost_of_passes(t)
+            search.cost_of_passes(t, most_nests=nests)
             cloned = search.with_clones(t)
             chosen = chosen if cloned is None else [cloned, *chosen]
         if greedy and searches[0].settings.refine and not chosen[-1].search.late():

@@ -164,7 +164,7 @@ def test_one_by_one_finds_the_cheapest_clones(seed: int) -> None:
 def test_no_copies_save_more_than_estimated(seed: int) -> None:
     shared: CrossRewriteCache[Verdicts] = CrossRewriteCache()
     evaluator = KernelEvaluator(random_outputs(seed), H200, AnalyticalModel(H200), FEW_TILES, shared_cache=shared)
-    fused = fuse_pipeline(evaluator, OptionEnumerator(evaluator), FusionSettings(), lambda: False)
+    fused = fuse_pipeline(evaluator, OptionEnumerator(evaluator), FusionSettings(), lambda: False, lambda: False)
     assert fused is not None
     search = CloneSearch(fused, FusionSettings(), shared)
     candidates = search._candidates(fused)

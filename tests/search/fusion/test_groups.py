@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -15,14 +18,16 @@ from autosched.schedule.legality.validate import validate
 from autosched.search.cost.gpu_analytical import analytical_model
 from autosched.search.evaluate.evaluator import KernelEvaluator
 from autosched.search.fusion.group_graph import FusedGroup, GroupGraph
-from autosched.search.fusion.group_search import GroupSearch
+from autosched.search.fusion.group_search import ROOTS_A_BATCH, GroupSearch
 from autosched.search.fusion.partition_search import PartitionSearch
 from autosched.search.fusion.recomputation import RecomputationSearch
-from autosched.search.fusion.settings import FusionSettings
+from autosched.search.fusion.settings import UNLIMITED, FusionSettings
+from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.protocol import Beam, DynamicProgramming
 from autosched.target import get_target
+from tests.search.fusion.random_graphs import FEW_TILES
 
 H200 = get_target("h200")
 y, x = Var("y"), Var("x")
@@ -132,6 +137,70 @@ def test_groups_are_extended_where_single_funcs_are_near_the_best_state(factor: 
     assert max(len(key.group.funcs) for key in search._kernels) == groups
 
 
+def fan(width: int) -> BoundPipeline:
+    """Return Funcs of 3 x 1 points each that one Func reads at two points."""
+    image, out = Input("image", float32, 2), Func("out")
+    parts = [Func(f"p{k}") for k in range(width)]
+    for k, part in enumerate(parts):
+        part[y, x] = (image[y, x] / (1.5 + image[y + 1, x])) / (2.5 + k + image[y + 2, x])
+    out[y, x] = sum(p[y, x] * p[y, x + 1] for p in parts)
+    return bind(Pipeline([out.over(y=(0, 1024), x=(0, 1024))]), {"image": (1026, 1025)})
+
+
+@pytest.mark.parametrize("most", [4, 12])
+def test_groups_of_each_size_are_limited(most: int) -> None:
+    """Any subset of six producers is a group with their reader: 6, 15, 20, 15, 6 and 1 of them."""
+    evaluator = KernelEvaluator(fan(6), H200, analytical_model(H200), FEW_TILES)
+    groups = GroupSearch(evaluator, OptionEnumerator(evaluator), 1)
+    graph = GroupGraph(evaluator.bound, frozenset())
+    limited = PartitionSearch(groups, 10, 10.0, 1, None, (), most).partitions(graph)[0].cost
+    sizes = Counter(len(key.group.funcs) for key in groups._kernels)
+    assert max(sizes[n] for n in range(2, 8)) <= most
+    assert sizes[2] == min(most, 6)
+    assert sizes[7] == 1
+    assert PartitionSearch(groups, 10, 10.0, 1, None).partitions(graph)[0].cost == pytest.approx(limited, rel=0.02)
+    assert Counter(len(key.group.funcs) for key in groups._kernels) == {1: 7, 2: 6, 3: 15, 4: 20, 5: 15, 6: 6, 7: 1}
+
+
+def fusion_searches(most_nests: int, count: int) -> list[RewriteSearch]:
+    """Return searches of equal pipelines, as of several rewrites, after fusion within a limit of loop nests."""
+    fusion, model = FusionSettings(most_nests=most_nests), analytical_model(H200)
+    searches = [RewriteSearch(fan(7), H200, model, PAPER, 0, fusion=fusion) for _ in range(count)]
+    assert not math.isnan(next(search_portfolio(searches, None, 1)).ranked[0].seconds)
+    return searches
+
+
+def test_loop_nests_of_evaluated_kernels_are_limited() -> None:
+    """Funcs alone are tried in any case, and fusion ends with the batch of groups that reaches the limit."""
+    alone, all_of_them = (fusion_searches(most, 1)[0].nests for most in (0, UNLIMITED))
+    most = (alone + all_of_them) // 3
+    limited = fusion_searches(most, 1)[0].nests
+    assert alone < most <= limited < 0.8 * all_of_them
+    shared = [search.nests for search in fusion_searches(2 * most, 2)]
+    assert most <= min(shared)
+    assert sum(shared) < 1.6 * all_of_them
+
+
+def test_a_short_time_budget_ends_before_all_funcs_alone_are_tried() -> None:
+    bound = bound_app("local_laplacian")
+    evaluator = KernelEvaluator(bound, H200, analytical_model(H200), FEW_TILES)
+    ends = itertools.chain([False], itertools.repeat(True))
+    groups = GroupSearch(evaluator, OptionEnumerator(evaluator), 1, out_of_time=lambda: next(ends), late=lambda: True)
+    graph = GroupGraph(bound, frozenset())
+    assert PartitionSearch(groups, 10, 1.2, 1).partitions(graph) == []
+    assert len(groups._kernels) == ROOTS_A_BATCH < len(graph.consumers)
+
+
+@pytest.mark.parametrize("most", [0, 20_000])
+def test_schedules_of_limited_searches_are_legal_and_reproducible(most: int) -> None:
+    bound = bound_app("camera_pipe", small=True)
+    strategy = DynamicProgramming(FusionSettings(most_nests=most), PAPER)
+    result = strategy.search(bound, H200)
+    assert not result.cut_short
+    validate(bound, result.best, H200)
+    assert strategy.search(bound, H200).best == result.best
+
+
 def stencil_chain(length: int) -> BoundPipeline:
     """Return a chain of 3 x 3 sums."""
     previous: Func | Input = Input("image", float32, 2)
@@ -167,7 +236,13 @@ def test_producers_that_are_evaluated_too_often_are_not_inlined_along_a_chain() 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"most_funcs": 0}, "most_funcs is 0"), ({"width": -1}, "width -1"), ({"slack": 0.9}, "slack is 0.9")],
+    [
+        ({"most_of_size": 0}, "most_of_size is 0"),
+        ({"most_nests": -1}, "most_nests -1"),
+        ({"most_funcs": 0}, "most_funcs is 0"),
+        ({"width": -1}, "width -1"),
+        ({"slack": 0.9}, "slack is 0.9"),
+    ],
 )
 def test_refused_settings(settings: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
