@@ -18,8 +18,6 @@ FEW = FusionSettings(partitions=4)
 """Bounds of the partitions beside a beam search."""
 FEW_GROUPS = 150
 """Most groups there."""
-FEW_WIDER_UP_TO = 2
-"""Members of a group there below which more kernels are kept."""
 MOST_BEHIND = (1.75, 1.5, 1.25)
 """Ratio of predicted times, of the cheapest partition into groups of one Func, two Funcs, and three or more over the
 best state, up to which larger groups are tried there: a Func more gained at most a third."""
@@ -40,7 +38,7 @@ def few_partitions(
         late: Returns whether the time budget has ended. What has been costed by then is partitioned.
         best: Predicted seconds of the best state so far.
     """
-    groups = GroupSearch(evaluator, enumerator, FEW.width, late, late, FEW_WIDER_UP_TO)
+    groups = GroupSearch(evaluator, enumerator, FEW.width, late, late)
     limits = [ratio * best for ratio in MOST_BEHIND]
     partitions = PartitionSearch(groups, FEW.most_funcs, FEW.slack, FEW.partitions, FEW_GROUPS, limits)
     graph = GroupGraph(evaluator.bound, RecomputationSearch(partitions, groups).first())

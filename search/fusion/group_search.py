@@ -35,7 +35,8 @@ GROUPS_A_BATCH = 64
 ROOTS_A_BATCH = 4
 """Roots alone, whose tilings are costed together."""
 WIDER_UP_TO = 3
-"""Members of a group below which more kernels are kept by default."""
+"""Members of a group below which more kernels are kept, twice as many for each one less: few tiles of a root alone suit
+it with members."""
 EVERY = 0
 """Width that keeps all kernels of a group."""
 
@@ -59,8 +60,6 @@ class GroupSearch:
             may end the reason for pruning.
         late: Returns whether the budget has ended, of time or of work; roots alone are still searched.
         out_of_time: Returns whether the time budget has ended, and roots alone are not searched either.
-        wider_up_to: Members of a group below which more kernels are kept, twice as many for each one less: few tiles of
-            a root alone suit it with members.
     """
 
     evaluator: KernelEvaluator
@@ -68,7 +67,6 @@ class GroupSearch:
     width: int
     late: Callable[[], bool] = lambda: False
     out_of_time: Callable[[], bool] = lambda: False
-    wider_up_to: int = WIDER_UP_TO
     _kernels: dict[_GroupKey, list[Kernels]] = field(init=False, default_factory=dict)
     _illegal: dict[_GroupKey, set[Kernels]] = field(init=False, default_factory=dict)
     _levels: dict[str, Level] = field(init=False)
@@ -250,7 +248,7 @@ class GroupSearch:
         ordered = [priced[k][1] for k in order]
         if self.width == EVERY:
             return ordered
-        most = self.width << max(self.wider_up_to - members, 0)
+        most = self.width << max(WIDER_UP_TO - members, 0)
         chosen: dict[Hashable, Kernels] = {}
         for kernels in ordered:
             if len(chosen) == most:

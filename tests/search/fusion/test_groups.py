@@ -26,6 +26,7 @@ from autosched.search.rewrites.portfolio import RewriteSearch, search_portfolio
 from autosched.search.settings import PAPER, SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.strategies.protocol import Beam, DynamicProgramming
+from autosched.search.tune.effort_levels import effort_level
 from autosched.target import get_target
 from tests.search.fusion.random_graphs import FEW_TILES
 
@@ -120,6 +121,13 @@ def test_partitions_beside_a_beam_search_fuse_several_funcs_at_once() -> None:
     patient = SearchSettings(refine_patience=1)
     without = Beam(replace(patient, partitions=False)).search(bound, H200).ranked[0].seconds
     assert Beam(patient).search(bound, H200).ranked[0].seconds < 0.8 * without
+
+
+def test_partitions_beside_a_beam_search_start_from_many_tiles_of_a_root() -> None:
+    """In diffterm the tile of the cheapest group is not among the 16 cheapest ones of its root alone."""
+    bound, settings = bound_app("diffterm"), effort_level("default").settings["cuda"]
+    without = Beam(replace(settings, partitions=False)).search(bound, H200).ranked[0].seconds
+    assert Beam(settings).search(bound, H200).ranked[0].seconds < 0.97 * without
 
 
 @pytest.mark.parametrize(("factor", "groups"), [(0.9, 1), (1.1, 2)])
