@@ -11,13 +11,14 @@ C backend, too, and compared with eager PyTorch. The same command resumes an int
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from opinfo.check import check_operator, failed
+from opinfo.check import check_operators, failed
 from opinfo.records import Outcomes, summary
 from opinfo.samples import element_types, operators
 
@@ -27,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     command_line = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = command_line.add_argument
     add("--out", type=Path, required=True, help="directory of the results, one file a shard; a run is resumed")
-    add("--shard", default="1/1", help="K/N: the K-th of N parts of the operators")
+    add("--shard", default="1/1", help="K/N: the K-th of N parts of the operators and types")
     add("--samples", type=int, help="most samples of an operator and element type; all when left out")
     add("--operators", help="names of OpInfos, with or without their variant, separated by commas")
     add("--types", help="element types, separated by commas")
@@ -43,12 +44,13 @@ def chosen(shard: str, names: str | None, types: str | None) -> list[tuple[str, 
     wanted = names.split(",") if names else None
     named = [n for n in operators() if wanted is None or any(n == w or n.startswith(f"{w}.") for w in wanted)]
     of_types = types.split(",") if types else None
-    return [
+    pairs = [
         (name, dtype)
-        for name in named[part - 1 :: parts]
+        for name in named
         for dtype in element_types(operators()[name])
         if of_types is None or str(dtype).removeprefix("torch.") in of_types
     ]
+    return pairs[part - 1 :: parts]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,19 +58,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     if not args.summary:
         torch.set_num_threads(1)
+        gc.freeze()  # collections would visit all of PyTorch's modules
         outcomes = Outcomes(args.out / f"operators_{args.shard.replace('/', '_of_')}.jsonl")
-        done = outcomes.done()
+        done = {pair for path in args.out.glob("*.jsonl") for pair in Outcomes(path).done()}
         start = time.monotonic()
-        for name, dtype in chosen(args.shard, args.operators, args.types):
-            if (name, str(dtype).removeprefix("torch.")) in done:
-                continue
-            if args.seconds is not None and time.monotonic() - start > args.seconds:
-                print("out of time; the same command resumes the run")
-                break
-            row = check_operator(name, dtype, args.samples, further=[b for b in args.further.split(",") if b])
+
+        def remaining() -> Iterator[tuple[str, torch.dtype]]:
+            for name, dtype in chosen(args.shard, args.operators, args.types):
+                if (name, str(dtype).removeprefix("torch.")) in done:
+                    continue
+                if args.seconds is not None and time.monotonic() - start > args.seconds:
+                    print("out of time; the same command resumes the run")
+                    return
+                yield name, dtype
+
+        further = [b for b in args.further.split(",") if b]
+        for row in check_operators(remaining(), args.samples, further=further):
             outcomes.append(row)
             for failure in row.failures:
-                print(f"{name} {row.dtype} {failure}", flush=True)
+                print(f"{row.operator} {row.dtype} {failure}", flush=True)
     rows = [row for path in sorted(args.out.glob("*.jsonl")) for row in Outcomes(path).rows()]
     print(summary(rows))
     return int(failed(rows))

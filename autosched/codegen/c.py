@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
@@ -54,19 +54,21 @@ _HINTS = {Hint.ONE_BY_ONE: "ONE_BY_ONE", Hint.CARRIES_DEPENDENCE: MARKER}
 
 @dataclass(frozen=True, slots=True)
 class CSource:
-    """A whole pipeline as one C file with the entry ``void as_run(void* const* arrays, void* const* scalars)``.
+    """A whole pipeline in a C file, with the entry ``void as_run(void* const* arrays, void* const* scalars)``.
 
     Attributes:
         text: The file.
         arrays: Names of the buffers whose addresses are passed, in order.
         scalars: Names and types of the scalar parameters, which are passed by address, in order.
         canonical_text: The file with canonical names, equal for pipelines that are equal up to names.
+        entry: Name of the entry.
     """
 
     text: str
     arrays: tuple[str, ...]
     scalars: tuple[tuple[str, DType], ...]
     canonical_text: str = field(repr=False)
+    entry: str = ENTRY
 
 
 def print_c(program: Program, *, guarded: bool = True) -> CSource:
@@ -78,6 +80,50 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
             and `autosched.codegen.basic_block_reductions`. Text without them is only for comparisons.
     """
     passes = CPU_PASSES if guarded else CPU_PASSES_WITHOUT_WORKAROUNDS
+    names = arrays, scalars = _arguments(program)
+    inputs = {a.buffer.name for a in program.inputs.values()}
+    printed = [_print_function(run_passes(k, passes), inputs, guarded) for k in program.kernels]
+    first: dict[str, tuple[int, str, str]] = {}
+    for k, (text, canonical) in zip(program.kernels, printed, strict=True):
+        first.setdefault(canonical, (len(first), k.name, text))
+    functions = [first[canonical] for _, canonical in printed]
+    body = "".join(text for _, _, text in first.values()) + _entry(program, [name for _, name, _ in functions], *names)
+    canonical_names = [_CANONICAL.format(number) for number, _, _ in functions]
+    canonical_body = "".join(
+        rename_kernel(text, _CANONICAL.format(number)) for text, (number, _, _) in first.items()
+    ) + _entry(program, canonical_names, *names)
+    return CSource(_with_preludes(body), tuple(arrays), tuple(scalars.items()), _with_preludes(canonical_body))
+
+
+def print_c_library(programs: Sequence[Program]) -> tuple[CSource, ...]:
+    """Return several pipelines in one C file, each with an entry; kernels that are equal up to names are shared.
+
+    One call of the compiler takes less time than one for each pipeline, most of all for small kernels.
+
+    Args:
+        programs: The lowered pipelines.
+
+    Returns:
+        For each pipeline the same file with canonical names, and its own entry and arguments.
+    """
+    functions: dict[str, str] = {}
+    entries: list[str] = []
+    for number, program in enumerate(programs):
+        inputs = {a.buffer.name for a in program.inputs.values()}
+        names = []
+        for kernel in program.kernels:
+            _, canonical = _print_function(run_passes(kernel, CPU_PASSES), inputs, True)
+            names.append(functions.setdefault(canonical, _CANONICAL.format(len(functions))))
+        entries.append(_entry(program, names, *_arguments(program), entry=f"{ENTRY}_{number}"))
+    text = _with_preludes("".join(rename_kernel(text, name) for text, name in functions.items()) + "".join(entries))
+    return tuple(
+        CSource(text, tuple(arrays), tuple(scalars.items()), text, f"{ENTRY}_{number}")
+        for number, (arrays, scalars) in enumerate(map(_arguments, programs))
+    )
+
+
+def _arguments(program: Program) -> tuple[list[str], dict[str, DType]]:
+    """Return the arrays and the scalar parameters of an entry, in order."""
     arrays: dict[str, None] = {}
     scalars: dict[str, DType] = {}
     for k in program.kernels:
@@ -85,19 +131,7 @@ def print_c(program: Program, *, guarded: bool = True) -> CSource:
             arrays.setdefault(b.name)
         for s in k.scalars:
             scalars[s.name] = s.dtype
-    inputs = {a.buffer.name for a in program.inputs.values()}
-    printed = [_print_function(run_passes(k, passes), inputs, guarded) for k in program.kernels]
-    first: dict[str, tuple[int, str, str]] = {}
-    for k, (text, canonical) in zip(program.kernels, printed, strict=True):
-        first.setdefault(canonical, (len(first), k.name, text))
-    functions = [first[canonical] for _, canonical in printed]
-    names = list(arrays), list(scalars)
-    body = "".join(text for _, _, text in first.values()) + _entry(program, [name for _, name, _ in functions], *names)
-    canonical_names = [_CANONICAL.format(number) for number, _, _ in functions]
-    canonical_body = "".join(
-        rename_kernel(text, _CANONICAL.format(number)) for text, (number, _, _) in first.items()
-    ) + _entry(program, canonical_names, *names)
-    return CSource(_with_preludes(body), tuple(arrays), tuple(scalars.items()), _with_preludes(canonical_body))
+    return list(arrays), scalars
 
 
 def _with_preludes(body: str) -> str:
@@ -131,9 +165,12 @@ def host_prelude() -> str:
     return files("autosched.codegen.prelude").joinpath("host.h").read_text(encoding="utf-8")
 
 
-def _entry(program: Program, functions: list[str], arrays: list[str], scalars: list[str]) -> str:
+def _entry(
+    program: Program, functions: list[str], arrays: Sequence[str], scalars: Collection[str], *, entry: str = ENTRY
+) -> str:
+    places = {name: number for number, name in enumerate(scalars)}
     w = Writer()
-    w.open(f"void {ENTRY}(void* const* a, void* const* s) {{")
+    w.open(f"void {entry}(void* const* a, void* const* s) {{")
     w.line("(void)a; (void)s;")
     for k, function in zip(program.kernels, functions, strict=True):
         args = ["block", "as_shared"] if k.shared_bytes else ["block"]
@@ -141,7 +178,7 @@ def _entry(program: Program, functions: list[str], arrays: list[str], scalars: l
             if p.kind == "step":
                 args.append("step")
             elif p.kind == "scalar":
-                args.append(f"*(const {scalar_type(p.dtype)}*)s[{scalars.index(p.name)}]")
+                args.append(f"*(const {scalar_type(p.dtype)}*)s[{places[p.name]}]")
             else:
                 args.append(f"a[{arrays.index(p.name)}]")
         if k.step_loops:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -28,6 +29,11 @@ no check, and negative indices of slices are errors. Attention on CPUs is PyTorc
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """Return torch's decompositions to core ATen operators, and those of normalisations."""
+    return dict(_decompositions())
+
+
+@cache  # PyTorch takes 40 ms to list its composite operators
+def _decompositions() -> dict[Any, Callable[..., Any]]:
     core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     divided = {o: rule for o, rule in core.items() if getattr(o, "overloadpacket", None) not in _TRANSLATED}
     return {**divided, **get_decompositions(_STATISTICS), aten.stack.default: stack}

@@ -205,7 +205,7 @@ def plan_of(translation: Translation, executable: CpuExecutable | None) -> HostP
     arrays = executable.arrays if executable is not None else ()
     workspace = executable.program.workspace_bytes if executable is not None else 0
     return HostPlan(
-        entry=ENTRY,
+        entry=ENTRY if executable is None else executable.source.entry,
         library=None if executable is None else executable.library,
         addresses=tuple(places[read or written or ""] if read or written else ("workspace", offset)
                         for read, written, offset in arrays),

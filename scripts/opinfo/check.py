@@ -1,4 +1,4 @@
-"""Check the samples of an operator for one element type."""
+"""Check the samples of operators, by element type."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import logging
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
-from torch.utils import _pytree as pytree
 
-from opinfo.execution import Backend, Coverage, results_and_gradients, translated
-from opinfo.samples import Sample, Tolerance, belongs_to_tenth, operators, samples, tolerance
+from opinfo.execution import Backend, compile_regions
+from opinfo.groups import Expected, Outcome, expected_of, interpret_samples, judge_backend, short_text
+from opinfo.samples import belongs_to_tenth, operators, samples
+
+LIBRARY = 64
+"""Regions that are compiled as one C file."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +26,17 @@ class Row:
 
     Attributes:
         operator: Full name of the OpInfo.
-        dtype: Element type.
+        dtype: Element type, or several, separated by commas.
         interpreted: Samples whose regions were right in the interpreter.
         compiled: Samples whose regions were right in C.
-        translated: ATen operators of the regions.
-        left: ATen operators that stayed PyTorch's, with the reason.
         rounded: Right samples that differ from eager PyTorch by more than the tolerance, but from float64 no more.
         decomposed: Right samples that differ from eager PyTorch as PyTorch's decompositions do, which draw random
             numbers and round in another order.
+        translated: ATen operators of the regions.
+        left: ATen operators that stayed PyTorch's, with the reason.
         skipped: Reasons of samples that were not checked, with their number.
         failures: Sample, backend and message of each failure.
-        seconds: Time.
+        seconds: Processor time, without that of compilers.
         emulated: Samples whose regions were right in the emulator of a GPU.
     """
 
@@ -51,194 +54,152 @@ class Row:
     emulated: int = 0
 
 
+@dataclass
+class _Draft:
+    """A row in the making.
+
+    Attributes:
+        tenth: Outcomes of the samples that further backends compute.
+    """
+
+    operator: str
+    dtype: str
+    translated: set[str] = field(default_factory=set)
+    left: dict[str, str] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    tenth: list[Outcome] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, outcomes: Iterable[Outcome], members: Iterable[Expected], backend: Backend) -> None:
+        """Count the outcomes of samples."""
+        for outcome, member in zip(outcomes, members, strict=True):
+            self.translated |= outcome.coverage.translated
+            self.left |= outcome.coverage.left
+            if outcome.verdict == "failed":
+                self.failures.append(f"sample {member.sample.number}, {backend}: {outcome.text}")
+            elif outcome.verdict == "skipped":
+                self.skipped[outcome.text] += 1
+            else:
+                self.counts[backend] += 1
+                self.counts[outcome.verdict] += 1
+
+    @property
+    def row(self) -> Row:
+        """The row."""
+        counts = self.counts
+        return Row(
+            self.operator, self.dtype, counts["interpreter"], counts["cpu"],
+            counts["rounded"], counts["decomposed"], tuple(sorted(self.translated)), self.left, dict(self.skipped),
+            tuple(self.failures), round(self.seconds, 2), counts["emulator"],
+        )  # fmt: skip
+
+
 def check_operator(
     name: str, dtype: torch.dtype, most: int | None = None, *, further: Sequence[Backend] = ("cpu",)
 ) -> Row:
+    """Compare samples of one operator and element type, see `check_operators`."""
+    (row,) = check_operators([(name, dtype)], most, further=further)
+    return row
+
+
+def check_operators(
+    pairs: Iterable[tuple[str, torch.dtype]], most: int | None = None, *, further: Sequence[Backend] = ("cpu",)
+) -> Iterator[Row]:
     """Compare samples, forward and backward, with eager PyTorch.
 
     Args:
-        name: Full name of the OpInfo.
-        dtype: Element type.
-        most: Most samples.
+        pairs: Full names of OpInfos with element types.
+        most: Most samples of each.
         further: Backends beside the interpreter, for a tenth of the samples.
+
+    Yields:
+        A row for each pair, once the C file that has its regions is compiled and was run.
     """
-    start = time.perf_counter()
+    drafts: list[_Draft] = []
+    with _silenced():
+        for name, dtype in pairs:
+            drafts.append(_interpreted(name, [dtype], most))
+            if _regions(drafts) < LIBRARY and "cpu" in further:
+                continue
+            yield from _finished(drafts, further)
+            drafts = []
+        yield from _finished(drafts, further)
+
+
+def check_types(name: str, dtypes: Sequence[torch.dtype], most: int = 1) -> Row:
+    """Compare samples of one operator in several element types with eager PyTorch, by the interpreter alone.
+
+    Samples of all types are traced together, which is faster than a row for each.
+
+    Args:
+        name: Full name of an OpInfo.
+        dtypes: Element types.
+        most: Most samples of each type.
+    """
+    with _silenced():
+        return _interpreted(name, dtypes, most).row
+
+
+def _interpreted(name: str, dtypes: Sequence[torch.dtype], most: int | None) -> _Draft:
+    start = time.process_time()
     op = operators()[name]
-    coverage = Coverage()
-    counts: Counter[Backend] = Counter()
-    skipped: dict[str, int] = {}
-    failures: list[str] = []
-    rounded = decomposed = 0
+    draft = _Draft(name, ",".join(str(dtype).removeprefix("torch.") for dtype in dtypes))
+    chosen: dict[bool, list[Expected]] = {True: [], False: []}
+    for dtype in dtypes:
+        try:
+            drawn = list(samples(op, dtype, most))
+        except Exception as error:
+            draft.skipped[f"samples: {short_text(error)}"] += 1
+            drawn = []
+        for place, sample in enumerate(drawn):
+            try:
+                member = expected_of(sample)
+            except Exception as error:
+                draft.skipped[f"eager: {short_text(error)}"] += 1
+            else:
+                chosen[belongs_to_tenth(op, dtype, place, len(drawn))].append(member)
+    for in_tenth, members in chosen.items():
+        outcomes = interpret_samples(members)
+        draft.add(outcomes, members, "interpreter")
+        if in_tenth:
+            draft.tenth = [o for o in outcomes if o.is_right]
+    draft.seconds = time.process_time() - start
+    return draft
+
+
+def _regions(drafts: Sequence[_Draft]) -> int:
+    functions = {id(o.group): o.group.function for draft in drafts for o in draft.tenth if o.group is not None}
+    return sum(len(function.regions) for function in functions.values())
+
+
+def _finished(drafts: Sequence[_Draft], further: Sequence[Backend]) -> Iterator[Row]:
+    if "cpu" in further:
+        functions = {id(o.group): o.group.function for draft in drafts for o in draft.tenth if o.group is not None}
+        try:
+            compile_regions(functions.values())
+        except Exception:  # each region is compiled on its own, so that the fault is that of its sample
+            logging.getLogger(__name__).debug("a C file of several regions is compiled in parts")
+    for draft in drafts:
+        start = time.process_time()
+        for backend in further:
+            members = [o.group.members[o.place] for o in draft.tenth if o.group is not None]
+            draft.add(judge_backend(draft.tenth, backend), members, backend)
+        draft.seconds += time.process_time() - start
+        draft.tenth = []
+        yield draft.row
+
+
+@contextmanager
+def _silenced() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
-        drawn = _drawn(op, dtype, most, skipped)
-        for k, sample in enumerate(drawn):
-            chosen = belongs_to_tenth(op, dtype, k, len(drawn))
-            backends: tuple[Backend, ...] = ("interpreter", *further) if chosen else ("interpreter",)
-            try:
-                expected = results_and_gradients(sample.function, sample.tensors)
-            except Exception as error:
-                _count(skipped, f"eager: {_short(error)}")
-                continue
-            for backend in backends:
-                reason, failure = _checked(sample, backend, expected, tolerance(op, dtype), coverage)
-                if failure and is_decomposition(sample, backend, tolerance(op, dtype)):
-                    failure = ""
-                    decomposed += 1
-                elif failure and is_rounding(sample, backend, expected):
-                    failure = ""
-                    rounded += 1
-                if failure:
-                    failures.append(f"sample {sample.number}, {backend}: {failure}")
-                elif reason:
-                    _count(skipped, reason)
-                    break
-                else:
-                    counts[backend] += 1
-        logging.disable(logging.NOTSET)
-    return Row(
-        name, str(dtype).removeprefix("torch."), counts["interpreter"], counts["cpu"], rounded, decomposed,
-        tuple(sorted(coverage.translated)), coverage.left, skipped, tuple(failures),
-        round(time.perf_counter() - start, 2), counts["emulator"],
-    )  # fmt: skip
-
-
-def _drawn(op: Any, dtype: torch.dtype, most: int | None, skipped: dict[str, int]) -> list[Sample]:
-    try:
-        return list(samples(op, dtype, most))
-    except Exception as error:
-        _count(skipped, f"samples: {_short(error)}")
-        return []
-
-
-def _checked(
-    sample: Sample, backend: Backend, expected: Any, limits: Tolerance | None, coverage: Coverage
-) -> tuple[str, str]:
-    """Return the reason why a sample is not checked, or what failed; empty texts where it is right."""
-    own = Coverage()
-    function = sample.function
-    try:
-        found = results_and_gradients(translated(function, backend, own), sample.tensors)
-        if not own.translated and not own.left and not own.refused:  # views alone: an operator that computes reads them
-            function = with_results_used(function)
-            found = results_and_gradients(translated(function, backend, own), sample.tensors)
-            expected = results_and_gradients(function, sample.tensors)
-    except Exception as error:
-        if own.translated and not _raises(sample, "pytorch"):
-            return "", _short(error)
-        return f"graph: {_short(error)}", ""
-    finally:
-        coverage.translated |= own.translated
-        coverage.left |= own.left
-    if own.refused:
-        return f"refused: {'; '.join(sorted(own.refused))}", ""
-    if not own.translated:
-        return "no region: " + ("; ".join(sorted(set(own.left.values()))) or "no operator that computes"), ""
-    return "", _difference(found, expected, limits)
-
-
-def _raises(sample: Sample, backend: Backend) -> bool:
-    try:
-        results_and_gradients(translated(sample.function, backend, Coverage()), sample.tensors)
-    except Exception:
-        return True
-    return False
-
-
-def is_decomposition(sample: Sample, backend: Backend, limits: Tolerance | None) -> bool:
-    """Whether results are those of the decomposed graphs under PyTorch, unlike those of eager PyTorch."""
-    try:
-        expected = results_and_gradients(translated(sample.function, "pytorch", Coverage()), sample.tensors)
-        found = results_and_gradients(translated(sample.function, backend, Coverage()), sample.tensors)
-    except Exception:
-        return False
-    return not _difference(found, expected, limits)
-
-
-def is_rounding(sample: Sample, backend: Backend, expected: Any, factor: float = 2.0) -> bool:
-    """Whether results are as near to those of float64 as eager PyTorch's, within a factor.
-
-    Sums of a few numbers that cancel differ by their order from any tolerance.
-
-    Args:
-        sample: The sample.
-        backend: Backend of the regions.
-        expected: Results and gradients of eager PyTorch.
-        factor: Largest quotient of the root mean squares of both errors.
-    """
-    if not any(t.is_floating_point() and t.dtype != torch.float64 for t in sample.tensors):
-        return False
-    wide = tuple(
-        t.detach().double().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in sample.tensors
-    )
-    try:
-        exact = results_and_gradients(sample.function, wide)
-        found = results_and_gradients(translated(sample.function, backend, Coverage()), sample.tensors)
-    except Exception:
-        return False
-    for ours, theirs, right in zip(found, expected, exact, strict=True):
-        for a, b, c in zip(ours, theirs, right, strict=True):
-            if a is None or b is None or c is None:
-                continue
-            if not _is_as_near(a, b, c, factor):
-                return False
-    return True
-
-
-def _is_as_near(ours: torch.Tensor, theirs: torch.Tensor, exact: torch.Tensor, factor: float) -> bool:
-    """Whether finite numbers are as near to float64 as others, and the rest is equal."""
-    if exact.dtype != torch.float64 or not theirs.is_floating_point():
-        return torch.equal(ours, theirs)
-    finite = exact.isfinite() & theirs.isfinite()
-    if not torch.equal(ours[~finite].nan_to_num(nan=7.0), theirs[~finite].nan_to_num(nan=7.0)):
-        return False
-    if not finite.any():
-        return True
-    right = exact[finite]
-    own, eager = ((v[finite].double() - right).square().mean().sqrt() for v in (ours, theirs))
-    unit = torch.finfo(theirs.dtype).eps * right.square().mean().sqrt()
-    return bool(own <= factor * eager + unit)
-
-
-def with_results_used(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose results are those of another, each read by an operator that computes."""
-
-    def used(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        return value | False if value.dtype == torch.bool else value * 1
-
-    return lambda *tensors: pytree.tree_map(used, function(*tensors))
-
-
-def _difference(found: Any, expected: Any, limits: Tolerance | None) -> str:
-    atol, rtol = limits or (None, None)
-    for what, ours, theirs in zip(("result", "gradient"), found, expected, strict=True):
-        if len(ours) != len(theirs):
-            return f"{len(ours)} {what}s instead of {len(theirs)}"
-        for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            if b is None or a is None:
-                if (a is None) != (b is None) and (a if b is None else b).any():
-                    return f"{what} {k}: {a} instead of {b}"
-                continue
-            default = b.is_floating_point() and atol is not None
-            try:
-                torch.testing.assert_close(
-                    a, b, atol=atol if default else None, rtol=rtol if default else None, equal_nan=True
-                )
-            except AssertionError as error:
-                return f"{what} {k} of shape {tuple(b.shape)}: {' '.join(str(error).split())}"
-    return ""
-
-
-def _count(counts: dict[str, int], reason: str) -> None:
-    counts[reason] = counts.get(reason, 0) + 1
-
-
-def _short(error: BaseException, most: int = 160) -> str:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= most else f"{text[:most]}..."
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
 
 
 def failed(rows: Sequence[Row]) -> bool:

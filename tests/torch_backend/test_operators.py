@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,9 @@ SCRIPTS = str(Path(__file__).parents[2] / "scripts")
 if SCRIPTS not in sys.path:
     sys.path.append(SCRIPTS)  # last, so that no script shadows a library
 
-from opinfo.check import Row, check_operator, is_decomposition, is_rounding  # noqa: E402
-from opinfo.execution import Coverage, results_and_gradients, translated  # noqa: E402
+from opinfo.check import Row, check_operator, check_operators, check_types  # noqa: E402
+from opinfo.execution import compile_regions  # noqa: E402
+from opinfo.groups import SampleGroup, expected_of, interpret_samples, is_rounding, judge_backend  # noqa: E402
 from opinfo.records import Outcomes, summary  # noqa: E402
 from opinfo.samples import belongs_to_tenth, element_types, operators, samples, tolerance  # noqa: E402
 
@@ -28,8 +28,6 @@ aten = torch.ops.aten
 
 SHARDS = 8
 TYPES_OF_OPERATOR = 3
-SAMPLED_EVERY = 2
-"""Of how many operators one is checked in an element type; the others, and further types, are long runs."""
 
 
 def drawn_types(name: str) -> list[torch.dtype]:
@@ -40,40 +38,51 @@ def drawn_types(name: str) -> list[torch.dtype]:
     return types[:TYPES_OF_OPERATOR]
 
 
-def check_shard(shard: int, types_of: Callable[[int, str], list[torch.dtype]]) -> None:
-    torch.set_num_threads(1)
-    names = list(enumerate(operators()))[shard::SHARDS]
-    rows = [check_operator(name, dtype, 1, further=()) for k, name in names for dtype in types_of(k, name)]
-    failures = [f"{row.operator} {row.dtype} {failure}" for row in rows for failure in row.failures]
-    assert not failures, "\n".join(failures)
-    assert sum(row.interpreted for row in rows) > 0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_samples_are_those_of_eager(shard: int) -> None:
-    check_shard(shard, lambda k, name: drawn_types(name)[:1] if k // SHARDS % SAMPLED_EVERY == 0 else [])
+    torch.set_num_threads(1)
+    rows = [check_types(name, drawn_types(name)) for name in list(operators())[shard::SHARDS]]
+    failures = [f"{row.operator} {row.dtype} {failure}" for row in rows for failure in row.failures]
+    assert not failures, "\n".join(failures)
+    assert sum(row.interpreted for row in rows) > 100
 
 
-@pytest.mark.fuzz
-@pytest.mark.parametrize("shard", range(SHARDS))
-def test_samples_of_further_types_are_those_of_eager(shard: int) -> None:
-    check_shard(shard, lambda k, name: drawn_types(name)[k // SHARDS % SAMPLED_EVERY == 0 :])
+def test_samples_in_all_backends() -> None:
+    chosen = [
+        ("add", torch.int8), ("remainder", torch.int32), ("fmod", torch.int16), ("pow", torch.int64),
+        ("bitwise_right_shift", torch.uint8), ("div.trunc_rounding", torch.float16), ("erf", torch.float64),
+        ("split.list_args", torch.float32), ("argmax", torch.int8), ("softmax", torch.float32),
+    ]  # fmt: skip
+    members = [expected_of(sample) for name, dtype in chosen for sample in samples(operators()[name], dtype, 1)]
+    outcomes = interpret_samples(members)
+    assert [o.verdict for o in outcomes] == ["right"] * len(chosen)
+    groups = {id(o.group): o.group for o in outcomes if o.group is not None}
+    assert len(groups) < len(members)
+    compile_regions(group.function for group in groups.values())
+    libraries = {
+        version.codes["cpu"].plan.library
+        for group in groups.values()
+        for region in group.function.regions
+        for version in region.versions.values()
+    }
+    assert len(libraries) == 1
+    for backend in ("cpu", "emulator"):
+        judged = judge_backend(outcomes, backend)
+        assert [o.verdict for o in judged] == ["right"] * len(chosen)
+        assert {id(o.group) for o in judged} == set(groups)
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [("add", torch.int8), ("remainder", torch.int32), ("fmod", torch.int16), ("pow", torch.int64),
-     ("bitwise_right_shift", torch.uint8), ("div.trunc_rounding", torch.float16), ("erf", torch.float64),
-     ("split.list_args", torch.float32), ("argmax", torch.int8), ("softmax", torch.float32)],
-)  # fmt: skip
-def test_samples_in_all_backends(name: str, dtype: torch.dtype) -> None:
-    row = check_operator(name, dtype, 1, further=("cpu", "emulator"))
-    assert not row.failures
-    assert row.interpreted == row.compiled == row.emulated == 1
+def test_rows_have_counts_of_c() -> None:
+    pairs = [("mul", torch.float32), ("view", torch.int16), ("sort", torch.int16)]
+    rows = list(check_operators(pairs, 3))
+    assert [(row.operator, row.dtype) for row in rows] == [(n, str(d).removeprefix("torch.")) for n, d in pairs]
+    assert all(row.interpreted and row.compiled and not row.failures for row in rows[:2])
+    assert rows[2].skipped
 
 
-def test_a_wrong_lowering_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def wrong_multiplication(monkeypatch: pytest.MonkeyPatch) -> None:
     right = LOWERINGS[aten.mul.Tensor]
 
     def lower(context: object, a: TensorValue, b: TensorValue) -> TensorValue:
@@ -82,10 +91,32 @@ def test_a_wrong_lowering_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         return TensorValue(value.fake, lambda p: value.at(p) + 1)
 
     monkeypatch.setitem(LOWERINGS, aten.mul.Tensor, Entry(lower))
+
+
+@pytest.mark.usefixtures("wrong_multiplication")
+def test_a_wrong_lowering_fails() -> None:
     for dtype in (torch.float32, torch.int32):
         row = check_operator("mul", dtype, 2, further=())
         assert row.interpreted == row.rounded == row.decomposed == 0
         assert len(row.failures) == 2 and "result 0" in row.failures[0]
+
+
+@pytest.mark.usefixtures("wrong_multiplication")
+def test_a_wrong_sample_of_a_group_fails_alone() -> None:
+    members = [expected_of(s) for n in ("add", "mul", "sub") for s in samples(operators()[n], torch.float32, 1)]
+    outcomes = interpret_samples(members)
+    assert [o.verdict for o in outcomes] == ["right", "failed", "right"]
+    assert outcomes[0].group is outcomes[2].group is not outcomes[1].group
+    assert outcomes[0].coverage.translated == {"aten.add.Tensor"}
+
+
+def test_gradients_of_a_group_are_those_of_its_samples() -> None:
+    drawn = [s for n in ("mul", "cumulative_trapezoid") for s in samples(operators()[n], torch.float64, 3)]
+    members = [expected_of(s) for s in drawn]
+    for member, (results, gradients) in zip(members, SampleGroup(members).results("pytorch"), strict=True):
+        torch.testing.assert_close(results, member.results[0])
+        torch.testing.assert_close(gradients, member.results[1])
+        assert gradients
 
 
 def test_a_tenth_has_every_operator_and_type() -> None:
@@ -109,18 +140,19 @@ def test_tolerances_are_the_widest_override() -> None:
 
 def test_rounding_is_measured_against_float64() -> None:
     (sample,) = list(samples(operators()["sum"], torch.float32, 1))
-    expected = results_and_gradients(sample.function, sample.tensors)
-    assert is_rounding(sample, "interpreter", expected)
+    member = expected_of(sample)
+    assert is_rounding(member, member.results)
+    results, gradients = member.results
+    assert not is_rounding(member, ([r * 1.01 for r in results], gradients))
     (integers,) = list(samples(operators()["sum"], torch.int32, 1))
-    assert not is_rounding(integers, "interpreter", results_and_gradients(integers.function, integers.tensors))
+    assert not is_rounding(expected_of(integers), expected_of(integers).results)
 
 
 def test_random_numbers_are_those_of_the_decomposed_graph() -> None:
-    sample = next(iter(samples(operators()["nn.functional.dropout"], torch.float32, 1)))
-    assert is_decomposition(sample, "interpreter", None)
-    coverage = Coverage()
-    results_and_gradients(translated(sample.function, "pytorch", coverage), sample.tensors)
-    assert not coverage.translated
+    drawn = samples(operators()["nn.functional.dropout"], torch.float32)
+    outcomes = interpret_samples([expected_of(sample) for sample in drawn])
+    assert {o.verdict for o in outcomes} == {"right", "decomposed"}
+    assert all("not close" in o.text for o in outcomes if o.verdict == "decomposed")
 
 
 def test_outcomes_are_read_again(tmp_path: Path) -> None:

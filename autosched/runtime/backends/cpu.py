@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from autosched.codegen.c import ENTRY, CSource, print_c
+from autosched.codegen.c import CSource, print_c, print_c_library
 from autosched.lang.expr import Scalar
 from autosched.lower.program import Program
 from autosched.runtime.compile.host_compiler import compile_shared_library
@@ -25,6 +25,7 @@ class CpuExecutable:
 
     Args:
         program: The lowered pipeline.
+        source: Its C text; printed when left out.
 
     Attributes:
         source: The C text.
@@ -36,9 +37,9 @@ class CpuExecutable:
         CompileError: If there is no compiler, or it refuses the code.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, source: CSource | None = None) -> None:
         self.program = program
-        self.source: CSource = print_c(program)
+        self.source: CSource = source or print_c(program)
         inputs = {a.buffer.name: n for n, a in program.inputs.items()}
         outputs = {a.buffer.name: n for n, a in program.outputs.items()}
         offsets = {slot.buffer.name: slot.offset for slot in program.workspace}
@@ -49,7 +50,7 @@ class CpuExecutable:
         if not program.kernels:  # of arrays without elements
             return
         self.library = compile_shared_library(self.source.text, "c")
-        self._entry = load_function(self.library, ENTRY, parameters=2)
+        self._entry = load_function(self.library, self.source.entry, parameters=2)
 
     def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array], scalars: Mapping[str, Scalar]) -> None:
         """Compute the outputs in place.
@@ -80,6 +81,18 @@ class CpuExecutable:
         if memory_block is None:
             memory_block = self._scratch.memory = aligned_empty(self.program.workspace_bytes)
         return memory_block
+
+
+def compile_library(programs: Sequence[Program]) -> tuple[CpuExecutable, ...]:
+    """Compile several pipelines as one library.
+
+    Args:
+        programs: The lowered pipelines.
+
+    Raises:
+        CompileError: If there is no compiler, or it refuses the code.
+    """
+    return tuple(map(CpuExecutable, programs, print_c_library(programs)))
 
 
 def scalar_arguments(program: Program, scalars: Mapping[str, Scalar]) -> dict[str, Array]:

@@ -11,7 +11,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 from torch._prims_common import elementwise_dtypes
 
 from autosched.lang import functions as fn
-from autosched.lang.dtypes import DType, bool_
+from autosched.lang.dtypes import DType, bool_, float32
 from autosched.lang.expr import Const, Expr, ExprLike
 from autosched.lang.operators import as_expr, binary, typed_const, unary
 from autosched.torch.lowerings.registry import LoweringContext, register
@@ -271,14 +271,20 @@ def lower_scalar_tensor(context: LoweringContext, value: float, **_: Any) -> Ten
 
 @register(aten.arange.start_step)
 def lower_arange(context: LoweringContext, start: float, end: float, step: float = 1, **_: Any) -> TensorValue:
-    """Count from a start by a step; of integers exactly, of floating-point numbers rounded once."""
+    """Count from a start by a step.
+
+    Integers start and step by integers, whatever the arguments; of reduced floats the result is rounded once.
+    """
     dtype = element_type(context.fake.dtype)
+    if dtype.is_int:
+        start, step = int(start), int(step)
 
     def at(point: Point) -> Expr:
         (i,) = (as_expr(p) for p in point)
-        if all(isinstance(v, int) for v in (start, step)):
+        if isinstance(start, int) and isinstance(step, int):
             return fn.cast(dtype, i * step + start)
-        return start + converted(i, dtype) * step
+        wide = float32 if dtype.is_reduced_float else dtype
+        return converted(start + converted(i, wide) * step, dtype)
 
     return TensorValue(context.fake, at)
 
