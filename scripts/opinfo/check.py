@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -16,6 +16,8 @@ from opinfo.execution import Backend, compile_regions
 from opinfo.groups import Expected, Outcome, expected_of, interpret_samples, judge_backend, short_text
 from opinfo.samples import belongs_to_tenth, operators, samples
 
+BATCH = 96
+"""Samples that are divided into groups at a time."""
 LIBRARY = 64
 """Regions that are compiled as one C file."""
 
@@ -26,7 +28,7 @@ class Row:
 
     Attributes:
         operator: Full name of the OpInfo.
-        dtype: Element type, or several, separated by commas.
+        dtype: Element type.
         interpreted: Samples whose regions were right in the interpreter.
         compiled: Samples whose regions were right in C.
         rounded: Right samples that differ from eager PyTorch by more than the tolerance, but from float64 no more.
@@ -54,23 +56,32 @@ class Row:
     emulated: int = 0
 
 
-@dataclass
 class _Draft:
     """A row in the making.
 
+    Args:
+        operator: Full name of the OpInfo.
+        dtype: Element type.
+        most: Most samples.
+
     Attributes:
+        members: The samples, until they are computed.
+        in_tenth: Whether each is one for all backends.
         tenth: Outcomes of the samples that further backends compute.
     """
 
-    operator: str
-    dtype: str
-    translated: set[str] = field(default_factory=set)
-    left: dict[str, str] = field(default_factory=dict)
-    skipped: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
-    tenth: list[Outcome] = field(default_factory=list)
-    seconds: float = 0.0
+    def __init__(self, operator: str, dtype: torch.dtype, most: int | None) -> None:
+        start = time.process_time()
+        self.operator = operator
+        self.dtype = dtype
+        self.translated: set[str] = set()
+        self.left: dict[str, str] = {}
+        self.skipped: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self.tenth: list[Outcome] = []
+        self.members, self.in_tenth = expected_samples(operator, dtype, most, self.skipped)
+        self.seconds = time.process_time() - start
 
     def add(self, outcomes: Iterable[Outcome], members: Iterable[Expected], backend: Backend) -> None:
         """Count the outcomes of samples."""
@@ -90,7 +101,7 @@ class _Draft:
         """The row."""
         counts = self.counts
         return Row(
-            self.operator, self.dtype, counts["interpreter"], counts["cpu"],
+            self.operator, str(self.dtype).removeprefix("torch."), counts["interpreter"], counts["cpu"],
             counts["rounded"], counts["decomposed"], tuple(sorted(self.translated)), self.left, dict(self.skipped),
             tuple(self.failures), round(self.seconds, 2), counts["emulator"],
         )  # fmt: skip
@@ -118,55 +129,66 @@ def check_operators(
         A row for each pair, once the C file that has its regions is compiled and was run.
     """
     drafts: list[_Draft] = []
-    with _silenced():
+    interpreted: list[_Draft] = []
+    with silenced():
         for name, dtype in pairs:
-            drafts.append(_interpreted(name, [dtype], most))
-            if _regions(drafts) < LIBRARY and "cpu" in further:
+            drafts.append(_Draft(name, dtype, most))
+            if sum(len(draft.members) for draft in drafts) < BATCH:
                 continue
-            yield from _finished(drafts, further)
+            interpreted += _interpreted(drafts)
             drafts = []
-        yield from _finished(drafts, further)
+            if _regions(interpreted) < LIBRARY and "cpu" in further:
+                continue
+            yield from _finished(interpreted, further)
+            interpreted = []
+        yield from _finished([*interpreted, *_interpreted(drafts)], further)
 
 
-def check_types(name: str, dtypes: Sequence[torch.dtype], most: int = 1) -> Row:
-    """Compare samples of one operator in several element types with eager PyTorch, by the interpreter alone.
-
-    Samples of all types are traced together, which is faster than a row for each.
+def expected_samples(
+    name: str, dtype: torch.dtype, most: int | None, skipped: Counter[str]
+) -> tuple[list[Expected], list[bool]]:
+    """Return samples with eager PyTorch's results, and whether each belongs to the tenth for all backends.
 
     Args:
         name: Full name of an OpInfo.
-        dtypes: Element types.
-        most: Most samples of each type.
+        dtype: Element type.
+        most: Most samples.
+        skipped: Gets the reasons of samples that cannot be drawn, or that eager PyTorch refuses.
     """
-    with _silenced():
-        return _interpreted(name, dtypes, most).row
-
-
-def _interpreted(name: str, dtypes: Sequence[torch.dtype], most: int | None) -> _Draft:
-    start = time.process_time()
     op = operators()[name]
-    draft = _Draft(name, ",".join(str(dtype).removeprefix("torch.") for dtype in dtypes))
-    chosen: dict[bool, list[Expected]] = {True: [], False: []}
-    for dtype in dtypes:
+    members: list[Expected] = []
+    in_tenth: list[bool] = []
+    try:
+        drawn = list(samples(op, dtype, most))
+    except Exception as error:
+        skipped[f"samples: {short_text(error)}"] += 1
+        return [], []
+    for place, sample in enumerate(drawn):
         try:
-            drawn = list(samples(op, dtype, most))
+            members.append(expected_of(sample))
         except Exception as error:
-            draft.skipped[f"samples: {short_text(error)}"] += 1
-            drawn = []
-        for place, sample in enumerate(drawn):
-            try:
-                member = expected_of(sample)
-            except Exception as error:
-                draft.skipped[f"eager: {short_text(error)}"] += 1
-            else:
-                chosen[belongs_to_tenth(op, dtype, place, len(drawn))].append(member)
-    for in_tenth, members in chosen.items():
-        outcomes = interpret_samples(members)
-        draft.add(outcomes, members, "interpreter")
-        if in_tenth:
-            draft.tenth = [o for o in outcomes if o.is_right]
-    draft.seconds = time.process_time() - start
-    return draft
+            skipped[f"eager: {short_text(error)}"] += 1
+        else:
+            in_tenth.append(belongs_to_tenth(op, dtype, place, len(drawn)))
+    return members, in_tenth
+
+
+def _interpreted(drafts: list[_Draft]) -> list[_Draft]:
+    """Compute the samples of some rows, those of the tenth and the others, in groups of any rows."""
+    start = time.process_time()
+    outcomes: dict[int, Outcome] = {}
+    for is_chosen in (True, False):
+        chosen = [m for d in drafts for m, c in zip(d.members, d.in_tenth, strict=True) if c is is_chosen]
+        outcomes |= {id(m): outcome for m, outcome in zip(chosen, interpret_samples(chosen), strict=True)}
+    total = len(outcomes)
+    seconds = time.process_time() - start
+    for draft in drafts:
+        judged = [outcomes[id(m)] for m in draft.members]
+        draft.add(judged, draft.members, "interpreter")
+        draft.tenth = [o for o, c in zip(judged, draft.in_tenth, strict=True) if c and o.is_right]
+        draft.seconds += seconds * len(judged) / max(total, 1)
+        draft.members = []
+    return drafts
 
 
 def _regions(drafts: Sequence[_Draft]) -> int:
@@ -192,7 +214,8 @@ def _finished(drafts: Sequence[_Draft], further: Sequence[Backend]) -> Iterator[
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def silenced() -> Iterator[None]:
+    """Ignore warnings and log messages of a context."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)

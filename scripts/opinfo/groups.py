@@ -13,8 +13,8 @@ from opinfo.comparison import difference, is_as_near_as_eager
 from opinfo.execution import Backend, Coverage, Results, TracedFunction, results_and_gradients
 from opinfo.samples import Sample
 
-GROUP = 8
-"""Samples that are traced together; more save little."""
+GROUP = 12
+"""Samples that are traced together; more save little, and are judged by halves more often."""
 
 Verdict = Literal["right", "rounded", "decomposed", "skipped", "failed"]
 
@@ -82,12 +82,17 @@ def expected_of(sample: Sample) -> Expected:
     return Expected(sample, results)
 
 
-def interpret_samples(members: Sequence[Expected]) -> list[Outcome]:
-    """Compute samples by the interpreter, in groups, and alone where a group cannot tell."""
+def interpret_samples(members: Sequence[Expected], size: int = GROUP) -> list[Outcome]:
+    """Compute samples by the interpreter, in groups, and alone where a group cannot tell.
+
+    Args:
+        members: The samples.
+        size: Largest number of samples in a group.
+    """
     outcomes: list[Outcome] = []
     together = True
-    for first in range(0, len(members), GROUP):
-        part = members[first : first + GROUP]
+    for first in range(0, len(members), size):
+        part = members[first : first + size]
         if together:
             judged = judge_group(SampleGroup(part), "interpreter")
             together = 2 * sum(len(o.group.members) > 1 for o in judged if o.group) >= len(judged)
@@ -99,13 +104,16 @@ def interpret_samples(members: Sequence[Expected]) -> list[Outcome]:
 
 
 def judge_group(group: SampleGroup, backend: Backend) -> list[Outcome]:
-    """Compare the samples of a group with eager PyTorch; samples that differ, or raise, are judged alone."""
+    """Compare the samples of a group with eager PyTorch.
+
+    A group that raises, or has a region without translation, is judged by halves; a sample that differs, alone.
+    """
     try:
         found = group.results(backend)
     except Exception as error:
-        if len(group.members) > 1:
-            return [judge_group(SampleGroup([m]), backend)[0] for m in group.members]
-        return [_judge_error(group, error)]
+        return [_judge_error(group, error)] if len(group.members) == 1 else _judge_halves(group, backend)
+    if len(group.members) > 1 and any(coverage.refused for coverage in group.function.coverage):
+        return _judge_halves(group, backend)
     outcomes = [_judge(group, k, results, backend) for k, results in enumerate(found)]
     views = [k for k, o in enumerate(outcomes) if o is None]
     if views:
@@ -115,13 +123,16 @@ def judge_group(group: SampleGroup, backend: Backend) -> list[Outcome]:
     return [o for o in outcomes if o is not None]
 
 
+def _judge_halves(group: SampleGroup, backend: Backend) -> list[Outcome]:
+    middle = len(group.members) // 2
+    halves = group.members[:middle], group.members[middle:]
+    return [outcome for half in halves for outcome in judge_group(SampleGroup(half), backend)]
+
+
 def _judge(group: SampleGroup, place: int, found: Results, backend: Backend) -> Outcome | None:
     """Return the outcome of a sample; None if it has views alone, which no region computes."""
     coverage = group.function.coverage[place]
-    is_alone = len(group.members) == 1
     if coverage.refused:
-        if not is_alone:
-            return judge_group(SampleGroup([group.members[place]]), backend)[0]
         return Outcome("skipped", f"refused: {'; '.join(sorted(coverage.refused))}", group, place)
     if not coverage.translated:
         if not coverage.left and not group.members[place].sample.is_used:
@@ -132,7 +143,7 @@ def _judge(group: SampleGroup, place: int, found: Results, backend: Backend) -> 
     text = difference(found, member.results, member.sample.limits)
     if not text:
         return Outcome("right", "", group, place)
-    if not is_alone:
+    if len(group.members) > 1:
         return judge_group(SampleGroup([member]), backend)[0]
     return Outcome(_verdict_of_difference(group, found), text, group, place)
 

@@ -32,6 +32,7 @@ class Sample:
         tensors: The tensors among the arguments; those that can be differentiated require grad.
         limits: Tolerance of floating-point numbers; None for the defaults of `torch.testing`.
         is_used: Whether the results are read by an operator that computes.
+        title: Operator, element type and number.
     """
 
     number: int
@@ -39,6 +40,7 @@ class Sample:
     tensors: tuple[torch.Tensor, ...]
     limits: Tolerance | None = None
     is_used: bool = False
+    title: str = ""
 
 
 @cache
@@ -81,7 +83,13 @@ def samples(op: Any, dtype: torch.dtype, most: int | None = None) -> Iterator[Sa
         leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
         places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         function = _call(op, leaves, spec, places, sample.output_process_fn_grad)
-        yield Sample(number, function, tuple(_leaf(leaves[k]) for k in places), limits)
+        yield Sample(
+            number,
+            function,
+            tuple(_leaf(leaves[k]) for k in places),
+            limits,
+            title=f"{op.full_name} {dtype} sample {number}",
+        )
 
 
 def seed_host(seed: int = 1234) -> None:
