@@ -29,11 +29,11 @@ from autosched import (
 from autosched import min as min_
 from autosched.analysis.bind import bind
 from autosched.analysis.bound_pipeline import BoundPipeline
-from autosched.codegen.c import CSource, print_c
+from autosched.codegen.c import CSource, print_c, print_c_library
 from autosched.lang.dtypes import DType
 from autosched.lower.program import Program, lower
 from autosched.reference import interpret
-from autosched.runtime.backends.cpu import CpuExecutable
+from autosched.runtime.backends.cpu import CpuExecutable, compile_library
 from autosched.runtime.compile.host_compiler import find_compiler, kernel_flags
 from autosched.schedule.legality.validate import violations
 from autosched.schedule.sampling.random_schedule import sample_schedule
@@ -171,6 +171,30 @@ def test_arguments_are_named_in_order() -> None:
     params = {"gain": 0.3, "count": -(10**12)}
     CpuExecutable(program).run(inputs, outputs, params)
     np.testing.assert_array_equal(outputs["out"], interpret(pipeline, inputs, params)["out"])
+
+
+def scaled_roots(factor: float, extent: int) -> tuple[Pipeline, BoundPipeline, Program]:
+    img, out = Input("img", float32, 1), Func("out")
+    gain = Param("gain", float32, default=2.5)
+    out[x] = img[x] * gain + factor
+    pipeline = Pipeline([out.over(x=(0, extent))], name="scaled")
+    bound = bind(pipeline, {"img": (extent,)})
+    return pipeline, bound, lower(bound, schedule_roots(bound, CPU))
+
+
+def test_pipelines_of_a_library_have_entries_of_their_own() -> None:
+    cases = [scaled_roots(1.0, 40), scaled_roots(2.0, 40), scaled_roots(1.0, 40)]
+    sources = print_c_library([program for _, _, program in cases])
+    assert len({source.text for source in sources}) == 1
+    assert len({source.entry for source in sources}) == 3
+    assert sources[0].text.count("static __attribute__((noinline))") == 2  # the third kernel equals the first one
+    executables = compile_library([program for _, _, program in cases])
+    assert len({executable.library for executable in executables}) == 1
+    inputs: dict[str, Any] = {"img": np.random.default_rng(1).random(40, np.float32)}
+    for (pipeline, _, _), executable in zip(cases, executables, strict=True):
+        outputs = {"out": np.zeros(40, np.float32)}
+        executable.run(inputs, outputs, {"gain": 0.5})
+        np.testing.assert_array_equal(outputs["out"], interpret(pipeline, inputs, {"gain": 0.5})["out"])
 
 
 def test_it_includes_nothing() -> None:

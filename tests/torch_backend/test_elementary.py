@@ -46,6 +46,13 @@ def test_functions_of_special_numbers(name: str) -> None:
     compared(getattr(aten, name).default, SPECIAL)
 
 
+@pytest.mark.parametrize("dtype", [*INTEGERS, torch.float16, torch.bfloat16, torch.float32])
+def test_counting_by_steps_that_are_no_integers(dtype: torch.dtype) -> None:
+    a = corners(dtype)[:1] if dtype in INTEGERS else torch.zeros(1, dtype=dtype)
+    for bounds in ((-0.9, 2.1, 2.0), (2.1, -2.9, -1.0), (0.1, 12.0, 1.5), (0.0, 9000.0, 3.25)):
+        compared(functools.partial(lambda bounds, a: aten.arange.start_step(*bounds, dtype=dtype) + a, bounds), a)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gaussian_error_linear_unit(approximate: str) -> None:
     # PyTorch's vectors give NaN for infinity, and its scalar function infinity.
