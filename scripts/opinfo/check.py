@@ -18,8 +18,8 @@ from opinfo.samples import belongs_to_tenth, operators, samples
 
 BATCH = 96
 """Samples that are divided into groups at a time."""
-LIBRARY = 64
-"""Regions that are compiled as one C file."""
+LIBRARY = 48
+"""Samples whose regions are compiled as one C file."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def check_operators(
                 continue
             interpreted += _interpreted(drafts)
             drafts = []
-            if _regions(interpreted) < LIBRARY and "cpu" in further:
+            if sum(len(draft.tenth) for draft in interpreted) < LIBRARY and "cpu" in further:
                 continue
             yield from _finished(interpreted, further)
             interpreted = []
@@ -189,11 +189,6 @@ def _interpreted(drafts: list[_Draft]) -> list[_Draft]:
         draft.seconds += seconds * len(judged) / max(total, 1)
         draft.members = []
     return drafts
-
-
-def _regions(drafts: Sequence[_Draft]) -> int:
-    functions = {id(o.group): o.group.function for draft in drafts for o in draft.tenth if o.group is not None}
-    return sum(len(function.regions) for function in functions.values())
 
 
 def _finished(drafts: Sequence[_Draft], further: Sequence[Backend]) -> Iterator[Row]:
