@@ -53,6 +53,15 @@ def test_counting_by_steps_that_are_no_integers(dtype: torch.dtype) -> None:
         compared(functools.partial(lambda bounds, a: aten.arange.start_step(*bounds, dtype=dtype) + a, bounds), a)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_with_a_multiple_are_rounded_once(dtype: torch.dtype) -> None:
+    a, b = (torch.rand(1000, generator=torch.Generator().manual_seed(k), dtype=torch.float64).to(dtype) for k in (1, 2))
+    for operator in (aten.add.Tensor, aten.sub.Tensor):
+        graph = make_fx(functools.partial(operator, alpha=3))(a, b)
+        expected = operator(a.float(), b.float(), alpha=3).to(dtype)  # eager PyTorch, but for its remainders of vectors
+        assert torch.equal(compile_region(graph, (a, b), OPTIONS)(a, b), expected)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gaussian_error_linear_unit(approximate: str) -> None:
     # PyTorch's vectors give NaN for infinity, and its scalar function infinity.

@@ -110,26 +110,32 @@ def _maximum(a: Expr, b: Expr) -> Expr:
 @register(aten.add.Tensor, aten.add.Scalar)
 def lower_add(context: LoweringContext, a: Operand, b: Operand, alpha: float = 1) -> TensorValue:
     """Add, the second operand times ``alpha``."""
-    scale = _scale(alpha)
-    return pointwise(context, (a, b), lambda x, y: _add(x, scale(y)))
+    return pointwise(context, (a, b), _with_multiple(_add, alpha))
 
 
 @register(aten.sub.Tensor, aten.sub.Scalar)
 def lower_sub(context: LoweringContext, a: Operand, b: Operand, alpha: float = 1) -> TensorValue:
     """Subtract the second operand times ``alpha``."""
-    scale = _scale(alpha)
-    return pointwise(context, (a, b), lambda x, y: x - scale(y))
+    return pointwise(context, (a, b), _with_multiple(lambda x, y: x - y, alpha))
 
 
 @register(aten.rsub.Scalar)
 def lower_rsub(context: LoweringContext, a: Operand, b: Operand, alpha: float = 1) -> TensorValue:
     """Subtract the first operand times ``alpha`` from the second."""
-    scale = _scale(alpha)
-    return pointwise(context, (a, b), lambda x, y: y - scale(x))
+    return pointwise(context, (b, a), _with_multiple(lambda x, y: x - y, alpha))
 
 
-def _scale(alpha: float) -> Callable[[Expr], Expr]:
-    return lambda e: e if alpha == 1 else _multiply(e, constant(alpha, e.dtype))
+def _with_multiple(combine: Callable[[Expr, Expr], Expr], alpha: float) -> Callable[[Expr, Expr], Expr]:
+    """Return an operation on a number and a multiple of another; reduced floats are rounded once, as by PyTorch."""
+
+    def compute(x: Expr, y: Expr) -> Expr:
+        if alpha == 1:
+            return combine(x, y)
+        if x.dtype.is_reduced_float:
+            x, y = converted(x, float32), converted(y, float32)
+        return combine(x, _multiply(y, constant(alpha, y.dtype)))
+
+    return compute
 
 
 def _truth(kind: str) -> Callable[[Expr, Expr], Expr]:
