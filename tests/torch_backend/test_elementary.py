@@ -62,6 +62,14 @@ def test_sums_with_a_multiple_are_rounded_once(dtype: torch.dtype) -> None:
         assert torch.equal(compile_region(graph, (a, b), OPTIONS)(a, b), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int16, torch.float32])
+def test_sums_and_products_of_bools(dtype: torch.dtype) -> None:
+    a = torch.tensor([[0, 3, 0], [1, 2, 5], [0, 0, 0]]).to(dtype)
+    compared(lambda a: (aten.sum.default(a, dtype=torch.bool), aten.prod.default(a, dtype=torch.bool)), a)
+    compared(lambda a: aten.sum.dim_IntList(a, [1], dtype=torch.bool), a)
+    compared(lambda a: aten.prod.dim_int(a, 1, dtype=torch.bool), a)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gaussian_error_linear_unit(approximate: str) -> None:
     # PyTorch's vectors give NaN for infinity, and its scalar function infinity.

@@ -197,7 +197,9 @@ def _count(a: TensorValue, dims: Dims) -> int:
 def lower_accumulation(
     context: LoweringContext, a: TensorValue, dims: Dims = None, keepdim: bool = False, *, kind: str, **_: Any
 ) -> TensorValue:
-    """Add or multiply elements."""
+    """Add or multiply elements; bools by logical or and and."""
+    if context.fake.dtype == torch.bool:
+        return (lower_any if kind == "sum" else lower_all)(context, a, dims, keepdim)
     inner = accumulator(element_type(context.fake.dtype))
     return reduced(context, a, dims, keepdim, kind, lambda e: converted(e, inner))
 
