@@ -11,7 +11,6 @@ C backend, too, and compared with eager PyTorch. The same command resumes an int
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -58,7 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     if not args.summary:
         torch.set_num_threads(1)
-        gc.freeze()  # collections would visit all of PyTorch's modules
         outcomes = Outcomes(args.out / f"operators_{args.shard.replace('/', '_of_')}.jsonl")
         done = {pair for path in args.out.glob("*.jsonl") for pair in Outcomes(path).done()}
         start = time.monotonic()

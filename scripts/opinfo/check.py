@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 import warnings
@@ -210,7 +211,8 @@ def _finished(drafts: Sequence[_Draft], further: Sequence[Backend]) -> Iterator[
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Ignore warnings and log messages of a context."""
+    """Ignore warnings and log messages of a context, and keep PyTorch's modules out of garbage collections."""
+    gc.freeze()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
@@ -218,6 +220,7 @@ def silenced() -> Iterator[None]:
             yield
         finally:
             logging.disable(logging.NOTSET)
+            gc.unfreeze()
 
 
 def failed(rows: Sequence[Row]) -> bool:
