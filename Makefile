@@ -70,11 +70,9 @@ test-cluster: $(VENV)/.dev-installed
 # The newest PyTorch is the one of constraints.txt, with which `make test` runs these tests.
 OLDEST_TORCH := 2.11.0
 test-torch:
-	$(PYTHON) -m venv build/torch-$(OLDEST_TORCH)
-	sed 's/^torch==.*/torch==$(OLDEST_TORCH)/' constraints.txt > build/torch-$(OLDEST_TORCH)/constraints.txt
-	build/torch-$(OLDEST_TORCH)/bin/python -m pip --disable-pip-version-check install --quiet $(TORCH_FLAGS) torch==$(OLDEST_TORCH)
-	build/torch-$(OLDEST_TORCH)/bin/python -m pip --disable-pip-version-check install --quiet -c build/torch-$(OLDEST_TORCH)/constraints.txt -e ".[$(DEV_EXTRAS)]"
-	build/torch-$(OLDEST_TORCH)/bin/python -m pytest -n $(JOBS) -m "not fuzz and not gpu" tests/torch_backend
+	$(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip --disable-pip-version-check install --quiet $(TORCH_FLAGS) torch==$(OLDEST_TORCH) -e ".[$(DEV_EXTRAS)]"
+	$(VENV)-torch/bin/python -m pytest -n $(JOBS) -m "not fuzz and not gpu" tests/torch_backend
 
 test-report: $(VENV)/.dev-installed
 	command -v chromium || { $(SUDO) apt-get update && $(SUDO) apt-get install --yes --no-install-recommends chromium; }
