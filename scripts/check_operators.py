@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from opinfo.check import check_operators, failed
 from opinfo.records import Outcomes, summary
-from opinfo.samples import element_types, operators
+from opinfo.samples import chosen_pairs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,21 +37,6 @@ def parser() -> argparse.ArgumentParser:
     return command_line
 
 
-def chosen(shard: str, names: str | None, types: str | None) -> list[tuple[str, torch.dtype]]:
-    """Return the operators and element types of a run."""
-    part, parts = map(int, shard.split("/"))
-    wanted = names.split(",") if names else None
-    named = [n for n in operators() if wanted is None or any(n == w or n.startswith(f"{w}.") for w in wanted)]
-    of_types = types.split(",") if types else None
-    pairs = [
-        (name, dtype)
-        for name in named
-        for dtype in element_types(operators()[name])
-        if of_types is None or str(dtype).removeprefix("torch.") in of_types
-    ]
-    return pairs[part - 1 :: parts]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the operators of the command line."""
     args = parser().parse_args(arguments)
@@ -62,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         start = time.monotonic()
 
         def remaining() -> Iterator[tuple[str, torch.dtype]]:
-            for name, dtype in chosen(args.shard, args.operators, args.types):
+            for name, dtype in chosen_pairs(args.shard, args.operators, args.types):
                 if (name, str(dtype).removeprefix("torch.")) in done:
                     continue
                 if args.seconds is not None and time.monotonic() - start > args.seconds:

@@ -60,6 +60,27 @@ def element_types(op: Any) -> tuple[torch.dtype, ...]:
     return tuple(d for name in names if (d := getattr(torch, name, None)) in supported)
 
 
+def chosen_pairs(shard: str, names: str | None, types: str | None) -> list[tuple[str, torch.dtype]]:
+    """Return the operators and element types of a run.
+
+    Args:
+        shard: ``K/N``, the K-th of N parts.
+        names: Names of OpInfos, with or without their variant, separated by commas; all if None.
+        types: Element types, separated by commas; all if None.
+    """
+    part, parts = map(int, shard.split("/"))
+    wanted = names.split(",") if names else None
+    named = [n for n in operators() if wanted is None or any(n == w or n.startswith(f"{w}.") for w in wanted)]
+    of_types = types.split(",") if types else None
+    pairs = [
+        (name, dtype)
+        for name in named
+        for dtype in element_types(operators()[name])
+        if of_types is None or str(dtype).removeprefix("torch.") in of_types
+    ]
+    return pairs[part - 1 :: parts]
+
+
 def differentiable(op: Any, dtype: torch.dtype) -> bool:
     """Whether the operator has a gradient in the element type."""
     return bool(op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))
