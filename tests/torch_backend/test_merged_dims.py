@@ -10,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from autosched.lang.expr import Binary, postorder
 from autosched.torch.decompositions import decompositions
+from autosched.torch.lowerings.reductions import LANES, RUN, _run_shape
 from autosched.torch.lowerings.views import merged_dims
 from autosched.torch.translation import translate
 from tests.torch_backend.differential import compare, random
@@ -67,3 +68,21 @@ def test_long_sums_by_runs_stay_in_range(columns: int) -> None:
 )  # fmt: skip
 def test_merged_dims(old: tuple[int, ...], new: tuple[int, ...], groups: object) -> None:
     assert merged_dims(old, new) == groups
+
+
+@pytest.mark.parametrize("n", [1025, 1031, 1920, 2062, 4096, 65536, 1 << 20, 2073600])
+def test_runs_cover_all_terms(n: int) -> None:
+    chunks, run, lanes = _run_shape(n)
+    assert 0 <= chunks * run * lanes - n < run * lanes
+    assert lanes in LANES and max(chunks, run) <= RUN
+    if n % 16 == 0:
+        assert chunks * run * lanes == n
+
+
+def test_sums_of_pictures_read_neighbouring_elements() -> None:
+    a = torch.rand(2, 40, 1920)
+    pipeline = translate(make_fx(lambda a: a.abs().sum((1, 2)), decompositions())(a), (a,)).pipeline
+    assert pipeline is not None
+    (runs,) = [f for f in pipeline.funcs if f.name.endswith("_runs")]
+    assert len(runs.dims) == 3  # picture, row, lane
+    compare(lambda a: a.abs().sum((1, 2)), a, rtol=1e-5, atol=1e-3)

@@ -28,7 +28,11 @@ UNROLLED_TERMS = 8
 UNROLLED_NODES = 256
 """Most nodes of such an expression."""
 RUN = 1024
-"""Longest run of floating-point terms that are added in order; longer sums are sums of such runs."""
+"""Most floating-point terms that are added in order; longer sums are sums of runs."""
+LANES = (128, 64, 32, 16)
+"""Runs beside each other, where the number of terms is a multiple."""
+LONGEST_RUN = 128
+"""Terms from which on runs are divided into chunks, which are computed side by side."""
 
 Dims = Sequence[int] | int | None
 
@@ -52,7 +56,13 @@ def scan_accumulator(dtype: DType) -> DType:
 
 
 def fold(
-    kind: str, term: Callable[[Point], Expr], shape: Sequence[int], axes: Sequence[int], name: str
+    kind: str,
+    term: Callable[[Point], Expr],
+    shape: Sequence[int],
+    axes: Sequence[int],
+    name: str,
+    *,
+    in_rows: bool | None = None,
 ) -> Callable[[Point], Expr]:
     """Return a reduction of terms as a function of the coordinates that are left.
 
@@ -65,10 +75,14 @@ def fold(
         shape: Extents of all dimensions.
         axes: The dimensions that are reduced, from 0, in order.
         name: Name of the Funcs.
+        in_rows: Whether runs are neighbouring terms, for kernels whose lanes share each row; None to decide by the
+            shape: where one of several dimensions is reduced, as in softmax.
     """
     if not axes:
         return term
     others = [k for k in range(len(shape)) if k not in axes]
+    if in_rows is None:
+        in_rows = len(axes) == 1 and math.prod(shape[k] for k in others) > 1
     outer = coordinates(len(others))
     probe = term(tuple(coordinates(len(shape))))
     count = math.prod(shape[k] for k in axes)
@@ -77,11 +91,11 @@ def fold(
     if kind == "sum" and probe.dtype.is_float and count > RUN:
         last = axes[-1]
         if len(axes) > 1 and shape[last] > 1:
-            inner = fold(kind, term, shape, [last], f"{name}_{last}")
+            inner = fold(kind, term, shape, [last], f"{name}_{last}", in_rows=in_rows)
             left = [n for k, n in enumerate(shape) if k != last]
-            return fold(kind, inner, left, [k for k in axes if k != last], name)
+            return fold(kind, inner, left, [k for k in axes if k != last], name, in_rows=in_rows)
         if shape[last] > RUN:
-            return _fold_runs(kind, term, shape, last, [k for k in axes if k != last], name)
+            return _fold_runs(kind, term, shape, last, [k for k in axes if k != last], name, in_rows)
     domain = RDom("r", **{f"k{axis}": shape[axis] for axis in axes})
     place: dict[int, ExprLike] = {**dict(zip(others, outer, strict=True)), **dict(zip(axes, domain.vars, strict=True))}
     value = term(tuple(place[k] for k in range(len(shape))))
@@ -112,31 +126,59 @@ def _reduced_points(p: Point, shape: Sequence[int], axes: Sequence[int]) -> Iter
 
 
 def _fold_runs(
-    kind: str, term: Callable[[Point], Expr], shape: Sequence[int], axis: int, rest: Sequence[int], name: str
+    kind: str,
+    term: Callable[[Point], Expr],
+    shape: Sequence[int],
+    axis: int,
+    rest: Sequence[int],
+    name: str,
+    in_rows: bool,
 ) -> Callable[[Point], Expr]:
-    """Return a reduction along one dimension by runs; the last run may have fewer terms."""
+    """Return a reduction along one dimension by runs; the last terms of some runs may be missing.
+
+    Unless the lanes of a kernel share each row, terms of a run lie apart: neighbouring runs, lanes of vectors, read
+    neighbouring elements.
+    """
     n = shape[axis]
-    run = _run_length(n)
-    runs = -(-n // run)
-    split = [*shape[:axis], runs, run, *shape[axis + 1 :]]
+    chunks, run, lanes = (-(-n // _run_length(n)), _run_length(n), None) if in_rows else _run_shape(n)
+    outer = [chunks] if chunks > 1 else []
+    inner_dims = [] if lanes is None else [lanes]
+    split = [*shape[:axis], *outer, run, *inner_dims, *shape[axis + 1 :]]
+    at = axis + len(outer)
+    end = at + 1 + len(inner_dims)
 
     def term_of_run(p: Point) -> Expr:
-        i = as_expr(p[axis]) * run + p[axis + 1]
-        if n % run == 0:
-            return term((*p[:axis], i, *p[axis + 2 :]))
-        value = term((*p[:axis], fn.min(i, n - 1), *p[axis + 2 :]))
+        i = as_expr(p[axis]) * run + p[at] if outer else as_expr(p[at])
+        if lanes is not None:
+            i = i * lanes + p[at + 1]
+        if n == chunks * run * (lanes or 1):
+            return term((*p[:axis], i, *p[end:]))
+        value = term((*p[:axis], fn.min(i, n - 1), *p[end:]))
         return fn.select(i < n, value, reduction_identity(kind, value.dtype))
 
-    inner = fold(kind, term_of_run, split, [axis + 1], f"{name}_runs")
-    left = [*shape[:axis], runs, *shape[axis + 1 :]]
-    return fold(kind, inner, left, sorted([axis, *rest]), name)
+    inner = fold(kind, term_of_run, split, [at], f"{name}_runs", in_rows=in_rows)
+    left = [*shape[:axis], *outer, *inner_dims, *shape[axis + 1 :]]
+    added = len(outer) + len(inner_dims) - 1
+    moved = [k if k < axis else k + added for k in rest]
+    return fold(kind, inner, left, sorted([*range(axis, axis + added + 1), *moved]), name, in_rows=in_rows)
+
+
+def _run_shape(n: int) -> tuple[int, int, int]:
+    """Return the chunks of terms, the terms of a run, and the runs of a chunk; together they have ``n`` or more."""
+    fitting = [k for k in LANES if k * k <= n]
+    lanes = next((k for k in fitting if n % k == 0), fitting[0])
+    rows = -(-n // lanes)
+    if rows <= LONGEST_RUN:
+        return 1, rows, lanes
+    run = _run_length(rows)
+    return -(-rows // run), run, lanes
 
 
 def _run_length(n: int) -> int:
     """Return the length of runs of ``n`` terms: about the square root, a divisor where one is within a factor of 4."""
-    run = max(32, 1 << (math.isqrt(n) - 1).bit_length())
-    divisors = [d for d in range(max(run // 4, 2), 4 * run) if n % d == 0]
-    return min(divisors, key=lambda d: abs(math.log2(d / run)), default=run)
+    length = 1 << (math.isqrt(n) - 1).bit_length()
+    divisors = [d for d in range(max(length // 4, 2), 4 * length) if n % d == 0]
+    return min(divisors, key=lambda d: abs(math.log2(d / length)), default=length)
 
 
 def reduced(
