@@ -139,6 +139,7 @@ def test_gcc_that_may_lose_stores_is_told_not_to(version: tuple[int, int], caref
     assert ("-fno-ivopts" in kernel_options(version)) == careful
     assert "-ffp-contract=off" in kernel_options(version)
     assert "-fno-loop-interchange" in kernel_options(version)
+    assert ("-fno-bit-tests" in kernel_options(version)) == (version >= (12, 0))  # older ones reject it
 
 
 def test_the_version_of_gcc_is_the_one_that_it_tells() -> None:

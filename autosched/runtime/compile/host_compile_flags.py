@@ -15,6 +15,11 @@ NO_IVOPTS = "-fno-ivopts"
 """Works around gcc's PR 110702: before 12.4 and 13.3, rewritten addresses may lose their base object, which drops
 stores and misdirects masked loads."""
 
+NO_BIT_TESTS = "-fno-bit-tests"
+"""Keeps gcc from turning a chain of comparisons with constants into a switch, which it does not vectorise."""
+BIT_TESTS = (12, 0)
+"""First version of gcc that has the option."""
+
 ALIGNED = "-falign-functions=64"
 """Makes the alignment of a kernel independent of the kernels before it: the time of branchy loops depends on their
 alignment."""
@@ -59,4 +64,4 @@ def kernel_options(gnu: tuple[int, int] | None) -> tuple[str, ...]:
     if gnu is None:
         return (*EVERYWHERE, *OTHERS)
     careful = gnu < (12, 4) or (13, 0) <= gnu < (13, 3)
-    return (*EVERYWHERE, *((NO_IVOPTS,) if careful else ()), *GNU)
+    return (*EVERYWHERE, *((NO_IVOPTS,) if careful else ()), *((NO_BIT_TESTS,) if gnu >= BIT_TESTS else ()), *GNU)
