@@ -58,14 +58,21 @@ SAMPLED = {
 """Files whose tests have many cases that differ in an element type, a size or an app: of n cases, all but the first are
 long runs."""
 LEAST_CASES = 4
-"""Cases of a test in these files from which on some are long runs."""
-MANY_CASES = 12
-"""Cases of a test in other files from which on every second is a long run."""
+"""Cases of a test from which on some are long runs."""
+STRIDES = ((16, 6), (12, 4), (8, 3), (LEAST_CASES, 2))
+"""For numbers of cases of a test in other files: of how many all but the first are long runs."""
 WHOLE = (
     "test_import_hygiene.py", "test_names.py", "test_packaging.py", "test_readme.py", "test_reference_pages.py",
-    "torch_backend/test_backend.py",
+    "torch_backend/test_backend.py", "torch_backend/test_operators.py",
 )  # fmt: skip
 """Files without samples: their cases are files of the repository, or differ in kind."""
+
+
+def _stride(cases: int, of_file: int) -> int:
+    """Return of how many cases of a test one is run."""
+    if of_file > 1:
+        return 1 if cases < LEAST_CASES else of_file * (2 if cases >= LEAST_CASES * of_file else 1)
+    return next((every for least, every in STRIDES if cases >= least), 1)
 
 
 def _mark_sampled_cases(items: list[pytest.Item]) -> None:
@@ -75,8 +82,8 @@ def _mark_sampled_cases(items: list[pytest.Item]) -> None:
             cases.setdefault((item.path, item.originalname), []).append(item)
     for (path, _), group in cases.items():
         name = path.relative_to(Path(__file__).parent).as_posix()
-        every = SAMPLED.get(name, 1 if name in WHOLE else 2)
-        if every > 1 and len(group) >= (LEAST_CASES if name in SAMPLED else MANY_CASES):
+        if name not in WHOLE:
+            every = _stride(len(group), SAMPLED.get(name, 1))
             for k, item in enumerate(group):
                 if k % every:
                     item.add_marker(pytest.mark.fuzz)

@@ -112,6 +112,7 @@ def _interleaved(t: StageTiling) -> StageTiling:
     return StageTiling(t.stage, (*blocks, *serial, *rest))
 
 
+@pytest.mark.fuzz
 def test_random_schedules_with_interleaved_and_private_producers() -> None:
     bound = bind(normalised(), {"a": (6, 45)})
     a = elements((6, 45), "float32")

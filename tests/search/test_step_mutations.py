@@ -154,6 +154,7 @@ def window_changes(bound: BoundPipeline) -> list[tuple[str, Schedule]]:
     return changes
 
 
+@pytest.mark.fuzz
 def test_sliding_windows_are_mutated_in_every_respect() -> None:
     kinds: set[str] = set()
     for bound in (sweeps(), sweeps(8, size=(256, 40))):  # with many tilings, and with several numbers of steps
