@@ -140,7 +140,7 @@ def _fold_runs(
     neighbouring elements.
     """
     n = shape[axis]
-    chunks, run, lanes = (-(-n // _run_length(n)), _run_length(n), None) if in_rows else _run_shape(n)
+    chunks, run, lanes = (*_row_runs(n), None) if in_rows else _run_shape(n)
     outer = [chunks] if chunks > 1 else []
     inner_dims = [] if lanes is None else [lanes]
     split = [*shape[:axis], *outer, run, *inner_dims, *shape[axis + 1 :]]
@@ -168,17 +168,18 @@ def _run_shape(n: int) -> tuple[int, int, int]:
     fitting = [k for k in LANES if k * k <= n]
     lanes = next((k for k in fitting if n % k == 0), fitting[0])
     rows = -(-n // lanes)
-    if rows <= LONGEST_RUN:
-        return 1, rows, lanes
-    run = _run_length(rows)
-    return -(-rows // run), run, lanes
+    return (1, rows, lanes) if rows <= LONGEST_RUN else (*_row_runs(rows), lanes)
 
 
-def _run_length(n: int) -> int:
-    """Return the length of runs of ``n`` terms: about the square root, a divisor where one is within a factor of 4."""
+def _row_runs(n: int) -> tuple[int, int]:
+    """Return the number of runs of ``n`` terms, and their length.
+
+    The length is about the square root, and a divisor where one is within a factor of 4.
+    """
     length = 1 << (math.isqrt(n) - 1).bit_length()
     divisors = [d for d in range(max(length // 4, 2), 4 * length) if n % d == 0]
-    return min(divisors, key=lambda d: abs(math.log2(d / length)), default=length)
+    run = min(divisors, key=lambda d: abs(math.log2(d / length)), default=length)
+    return -(-n // run), run
 
 
 def reduced(
