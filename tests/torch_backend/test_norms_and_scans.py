@@ -96,6 +96,23 @@ def test_indices_in_range_by_definition_have_no_check(function: Callable[[torch.
     assert _checks(record) == 0
 
 
+def of_rank(a: torch.Tensor) -> torch.Tensor:
+    """Read at the floor and the ceiling of a stored number, as quantiles do."""
+    rank = (a[0, 0] > 0).sum(dim=1) * 0.5
+    return a[0, 0, rank.floor().long(), rank.ceil().long()] + rank
+
+
+def at_multiples(a: torch.Tensor) -> torch.Tensor:
+    """Read at stored integers that depend on their coordinates."""
+    place = torch.arange(4) * torch.arange(1, 5) % 4 + (a[0, 0, 0, :4] > 0).long()
+    return torch.stack([a[0, 1, 0, place], place.float(), a[0, 1, 3, place + 1]])
+
+
+@pytest.mark.parametrize("function", [of_rank, at_multiples, lambda a: torch.nanquantile(a.flatten(), 0.5, dim=0)])
+def test_reads_at_stored_numbers(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    compare(function, random(1, 2, 4, 6, gradient=False), witness="interpreter", rtol=1e-6, atol=1e-6)
+
+
 def test_other_indices_have_a_check() -> None:
     index = torch.tensor([0, 3, 1])
 

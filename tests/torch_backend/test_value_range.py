@@ -45,8 +45,13 @@ def test_funcs_are_followed() -> None:
     first = tensor(lambda i: fn.clamp(DATA[i], 0, 9)).stored("first")
     second = TensorValue(first.fake, lambda p: first.at((as_expr(p[0]),)) + 2).stored("second")
     assert value_range(second) == (2, 11)
-    assert is_bounded(second, 12)
-    assert not is_bounded(second, 11)
+
+
+def test_loads_alone_do_not_save_a_clamp() -> None:
+    stored = tensor(lambda i: fn.clamp(REAL[i], 0, 9)).stored("stored")
+    assert not is_bounded(stored, 10)
+    assert is_bounded(tensor(lambda i: i + 2), N + 2)
+    assert not is_bounded(tensor(lambda i: i + 2), N + 1)
 
 
 def test_conditions_alone_do_not_save_a_clamp() -> None:

@@ -36,9 +36,10 @@ def value_range(value: TensorValue) -> tuple[int, int] | None:
 
 
 def is_bounded(value: TensorValue, extent: int) -> bool:
-    """Whether interval arithmetic alone, without conditions and data, bounds each element by ``[0, extent)``.
+    """Whether interval arithmetic alone, without conditions and loads, bounds each element by ``[0, extent)``.
 
-    The language derives such ranges itself, so that these indices need no clamp.
+    The language derives such ranges itself, so that these indices need no clamp. It follows some stored integers, but
+    no floating-point numbers, and none that depend on their coordinates.
     """
     point = coordinates(len(value.shape))
     found = expression_range(value.at(point), _box(point, value.shape), refines=False)
@@ -57,7 +58,7 @@ def expression_range(
     Args:
         e: The expression.
         box: Ranges of Vars by name.
-        refines: Whether conditions bound the arms of selections.
+        refines: Whether conditions bound the arms of selections, and definitions bound loads of Funcs.
         depth: Most Funcs through which a range is followed.
     """
     e = Interner()(e)
@@ -81,6 +82,8 @@ def _node_range(
             return box.get(e.name, type_range(e.dtype))
         case RVar(lower=Const() as low, upper=Const() as high):
             return ValueRange(int(low.value), int(high.value) - 1)
+        case Load() if not refines:
+            return type_range(e.dtype)
         case Load(source=Func() as func) if depth and len(func.definitions) == 1 and func.definitions[0].values:
             own = {v.name: ranges[id(i)] for v, i in zip(func.vars, e.indices, strict=True)}
             return expression_range(func.definitions[0].values[e.component], own, refines=refines, depth=depth - 1)
