@@ -62,6 +62,7 @@ LEAST_CASES = 4
 STRIDES = ((16, 6), (12, 4), (8, 3), (LEAST_CASES, 2))
 """For numbers of cases of a test in other files: of how many all but the first are long runs."""
 WHOLE = (
+    "codegen/test_jam_gathers.py",
     "test_import_hygiene.py", "test_names.py", "test_packaging.py", "test_readme.py", "test_reference_pages.py",
     "torch_backend/test_backend.py", "torch_backend/test_operators.py",
 )  # fmt: skip

@@ -42,6 +42,8 @@ MAX_STREAM_GAP = 16
 """Elements between two loads of one stream, at most."""
 MAX_JAM_OPERATIONS = 400
 """Operations of jammed rows, at most; compilers take long for longer straight-line code."""
+MAX_GATHER_OPERATIONS_LEFT = 0.6
+"""Largest share of the operations that may be left after jamming rows that gather at the same positions."""
 
 JAMMED_TERMS = 4
 """Terms of a reduction that are jammed in one lane loop."""
@@ -159,6 +161,20 @@ def jam_pays(factor: int, *, operations: float, loads: int, loads_left: int, str
     """
     fits = factor * operations <= MAX_JAM_OPERATIONS and streams <= MAX_JAM_STREAMS
     return fits and loads_left <= MAX_JAM_LOADS_LEFT * factor * loads
+
+
+def gathers_share(factor: int, *, operations: float, operations_left: float) -> bool:
+    """Whether it pays to jam rows that gather at the same positions.
+
+    Args:
+        factor: Number of rows.
+        operations: Operations of one row.
+        operations_left: Different operations of all rows.
+
+    >>> gathers_share(3, operations=50, operations_left=80), gathers_share(3, operations=10, operations_left=25)
+    (True, False)
+    """
+    return operations_left <= min(MAX_JAM_OPERATIONS, MAX_GATHER_OPERATIONS_LEFT * factor * operations)
 
 
 def terms_are_jammed(terms: int, operations: int) -> bool:

@@ -686,7 +686,7 @@ def test_the_search_fuses_a_chain_of_stencils_on_a_cpu() -> None:
     first[y, x] = around[y, x - 1] + around[y, x] + around[y, x + 1]
     second[y, x] = first[y - 1, x] + first[y, x] + first[y + 1, x]
     bound = bind(Pipeline([second.over(y=(0, 512), x=(0, 2048))]), {"image": (512, 2048)})
-    best = Beam().search(bound, get_target("cpu")).best
+    best = Beam().search(bound, CPU).best
     assert len(best.kernels) == 1
 
 

@@ -28,6 +28,7 @@ from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from autosched.search.cost.cpu.unroll_and_jam_savings import SPARED
 from autosched.search.datasets.candidate_mix import CandidateGenerator, CandidateMix
 from autosched.target import get_target
+from tests.codegen.gather_cases import resampled
 from tests.search.cpu_cases import IMAGE, H, W, counts_of, rows_of, x, y
 
 CPU = replace(get_target("cpu"), multiprocessors=1)
@@ -137,6 +138,7 @@ def chosen_rows() -> BoundPipeline:
     [
         (wide(), 40, 1.0),
         (chosen_rows(), 40, 1.0),
+        (resampled(), 60, 1.0),
         (Problem.app("harris", small=True).bind(), 40, 0.99),  # one has a guard, which the C backend unswitches
         (Problem.app("canny", small=True).bind(), 20, 0.95),  # so small that some have no block without guards
         (Problem.app("stencil_chain", small=True).bind(), 6, 0.95),  # of some 16 kernels each

@@ -22,7 +22,8 @@ Lane loops:
   vector version in the C library (`autosched.host.has_vector_math`) prevent vectors altogether. Stores at
   data-dependent indices are a separate scalar loop on processors without a scatter instruction.
 * Unroll-and-jam loads shared elements once and evaluates inlined Funcs once
-  (`autosched.search.cost.cpu.unroll_and_jam_savings`), as the middle block shows.
+  (`autosched.search.cost.cpu.unroll_and_jam_savings`), as the middle block shows. Rows that gather at the same
+  positions compute addresses and weights once.
 * Uniform values are computed once a row. Of the branches of a uniform condition, vectors compute one.
 * Lanes with clamped indices, or separated by conditions on the point, have scalar loops at both ends of a row.
   Remaining lanes of the row that do not fill a vector are scalar too.

@@ -18,7 +18,7 @@ from autosched.schedule.policy import array_strides
 from autosched.search.cost.cpu.l1_conflicts import associativity, conflict_misses, may_conflict
 from autosched.search.cost.cpu.lane_costs import COLUMNS, LaneWorks, NestContext
 from autosched.search.cost.cpu.stage_costs import StageCostCache
-from autosched.search.cost.cpu.unroll_and_jam_savings import saved_loads
+from autosched.search.cost.cpu.unroll_and_jam_savings import saved_addresses, saved_loads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,6 +51,7 @@ class CpuKernelCosts:
         self._costs: dict[tuple[int, int], Floats] = {}
         self._evenly_far: dict[tuple[int, int], tuple[Ints, Bools]] = {}
         self._savings: dict[tuple[int, int, int], Floats | None] = {}
+        self._gather_savings: dict[tuple[int, int, int], Floats | None] = {}
         self._conflicts: dict[tuple[int, int, int, int], float] = {}
         self._collapses: dict[tuple[int, int, int, int], bool] = {}
 
@@ -102,6 +103,23 @@ class CpuKernelCosts:
                 ),
             )  # fmt: skip
         return self._savings[key]
+
+    def gather_savings(self, row: int, lane: int, dim: int) -> Floats | None:
+        """Return the `saved_addresses` of a nest with threads of its own, for lanes and rows along dimensions of it."""
+        key = row, lane, dim
+        if key not in self._gather_savings:
+            dims = self._facts.dims[row]
+            self._gather_savings[key] = self._shared(
+                ("addresses", dims[dim]), row, lane,
+                lambda: saved_addresses(self._model, self._works, self._facts.rows[row], dims[lane], dims[dim]),
+            )  # fmt: skip
+        return self._gather_savings[key]
+
+    @cached_property
+    def gathers(self) -> Ints:
+        """``int64[rows, 1]``: whether addresses of each nest's loads depend on data."""
+        facts = self._facts
+        return np.array([[any(g.by_data for g in facts.accesses[stage].loads)] for stage in facts.rows], np.int64)
 
     def _shared(self, kind: tuple[str, ...], row: int, lane: int, value: Callable[[], T]) -> T:
         """Return a value of a nest that depends on its context and ``kind`` alone, from the cache of all sketches."""

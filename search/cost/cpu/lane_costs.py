@@ -237,6 +237,10 @@ class LaneWorks:
         """Return the operations of one evaluation of a stage and, for each Func inlined into it, the mean of a call."""
         return self._values.per_call(stage, lane)
 
+    def varying(self, stage: StageId, dim: str) -> Work:
+        """Return the operations of one evaluation, with vectors along a dimension: the others are uniform along it."""
+        return self._values.total(self._values.dependence(stage, {dim})[1])
+
     def fastest(self, source: str) -> int:
         """Return the dimension of an array whose neighbours are adjacent in memory."""
         return self._accesses.fastest(source)

@@ -266,9 +266,49 @@ def _jam(batch: _NestBatch, chosen: _ChosenLanes) -> tuple[Floats, Floats, Float
     depths, next_lane = batch.gather(lambda c: c.depths), nests.axes[batch.carrier, :, 1]
     row, iterations = _loop_around(nests.serial, nests.threads, nests.points, depths, next_lane, chosen.lane)
     iterations = np.where(may_jam & (distance <= MAX_VECTOR_STEP), iterations, 1)
-    jammed, savings = _jammed(batch.costs, np.stack([batch.sketch, batch.local]), (chosen.lane, row), iterations)
+    jammed, savings = _jammed(
+        batch.costs, CpuKernelCosts.jam_savings, np.stack([batch.sketch, batch.local]), (chosen.lane, row), iterations
+    )
+    _jam_gathers(batch, chosen, (depths, next_lane), (row, jammed, savings))
     located = np.stack([batch.sketch, batch.local, chosen.lane, row], axis=1)
     return jammed, savings, _conflict_misses(batch.costs, located, jammed)
+
+
+def _jam_gathers(
+    batch: _NestBatch, chosen: _ChosenLanes, around: tuple[Ints, Bools], result: tuple[Ints, Floats, Floats]
+) -> None:
+    """Set the `LaneLoops.jammed` and `jam_savings` of nests whose rows gather at the same positions.
+
+    Args:
+        batch: The nests.
+        chosen: Their lanes.
+        around: ``int64[R, D]`` and ``bool[R, D]``, the loops around lanes: `CpuKernelCosts.depths` of points, and the
+            dimensions of the threads next to the lanes.
+        result: ``int64[R]``, ``float64[R]`` and ``float64[R, SPARED]``: the dimension of the rows, `LaneLoops.jammed`
+            and `LaneLoops.jam_savings`, which are written to.
+    """
+    (depths, next_lane), (row, jammed, savings) = around, result
+    may_jam = ~batch.inside & ~batch.is_serial & ~chosen.unrolled & ~chosen.collapsed & (chosen.lanes > 1)
+    nests, dims = batch.nests, np.arange(batch.dims)
+    several = (nests.serial > 1) & (dims != chosen.lane[:, None])
+    ends_the_lanes = (dims == chosen.lane[:, None]) & (several | next_lane).any(axis=1)[:, None]
+    unguarded = ((nests.points == nests.serial * nests.threads) | ends_the_lanes).all(axis=1)
+    may_jam &= (jammed == 1) & unguarded
+    may_jam[may_jam] &= batch.gather(lambda c: c.gathers)[may_jam, 0] > 0
+    if not may_jam.any():
+        return
+    outermost_first = np.argsort(np.where(several, depths, np.iinfo(np.int64).max), axis=1, kind="stable")
+    loops = [(next_lane.argmax(axis=1), np.where(next_lane, nests.threads, 1))]
+    loops += [(dim, np.where(several, nests.serial, 1)) for dim in outermost_first.T]
+    for dim, extents in loops:
+        iterations = extents[batch.rows, dim]
+        rows = np.flatnonzero(may_jam & (iterations > 1) & (jammed == 1))
+        if len(rows):
+            row[rows] = dim[rows]
+            jammed[rows], savings[rows] = _jammed(
+                batch.costs, CpuKernelCosts.gather_savings, np.stack([batch.sketch, batch.local])[:, rows],
+                (chosen.lane[rows], dim[rows]), iterations[rows],
+            )  # fmt: skip
 
 
 def _boundary_share(batch: _NestBatch, root_lane: Ints) -> Floats:
@@ -346,12 +386,17 @@ def _loop_around(
 
 
 def _jammed(
-    costs: list[CpuKernelCosts], nests: Ints, dims: tuple[Ints, Ints], iterations: Ints
-) -> tuple[Floats, Floats]:  # fmt: skip
+    costs: list[CpuKernelCosts],
+    savings_of: Callable[[CpuKernelCosts, int, int, int], Floats | None],
+    nests: Ints,
+    dims: tuple[Ints, Ints],
+    iterations: Ints,
+) -> tuple[Floats, Floats]:
     """Return the `LaneLoops.jammed` and `LaneLoops.jam_savings` of R nests.
 
     Args:
         costs: Costs of each sketch.
+        savings_of: Returns the savings of a nest, its lanes and the loop around them, by factor.
         nests: ``int64[2, R]``, the sketch of each nest and its number there.
         dims: ``int64[R]`` each, the dimensions of the lanes and of the loop around them.
         iterations: ``int64[R]``, of that loop; 1 where unroll-and-jam does not apply in any case.
@@ -362,7 +407,7 @@ def _jammed(
     _, firsts, which = unique_rows(np.stack([*nests, *dims], axis=1)[chosen])
     for k, first in enumerate(chosen[firsts].tolist()):
         (sketch, row), (lane, dim) = nests[:, first].tolist(), (int(d[first]) for d in dims)
-        saved = costs[sketch].jam_savings(row, lane, dim)
+        saved = savings_of(costs[sketch], row, lane, dim)
         if saved is None:
             continue
         rows = chosen[which == k]

@@ -80,6 +80,7 @@ class Work:
         serial: Operations without a vector instruction: divisions of integers by non-constants.
         once: Operations that are uniform over the lanes, in scalar additions.
         operations: Number of all operations.
+        moving: Number of operations that vary from lane to lane.
     """
 
     arithmetic: float = 0.0
@@ -89,6 +90,7 @@ class Work:
     serial: float = 0.0
     once: float = 0.0
     operations: float = 0.0
+    moving: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def stage_work(
             cannot prove the elements equal.
     """
     varies = _lane_dependence(stage, moving, private)
-    total = [0.0] * 7
+    total = [0.0] * 8
     shares = _shares(stage, varies)
     times = _times(stage, points) if len(points) > 1 else dict.fromkeys(varies, 1)
     masks = _mask_widths(stage)
@@ -145,6 +147,7 @@ def stage_work(
         cost, n = _cost(e, masks), times[id(e)]
         total[6] += n * (not isinstance(e, Load))
         if moves:
+            total[7] += n * (not isinstance(e, Load))
             for k, part in enumerate(cost):
                 total[k] += n * part * (shares[id(e)] if k < IN_VECTORS else 1)
         else:

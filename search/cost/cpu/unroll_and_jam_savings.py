@@ -1,4 +1,4 @@
-"""Savings by unroll-and-jam: loads and inlined Funcs that jammed rows share."""
+"""Savings by unroll-and-jam: loads, inlined Funcs and addresses of gathers that jammed rows share."""
 
 from __future__ import annotations
 
@@ -61,6 +61,44 @@ def saved_loads(
             savings[k, 3] += less * evaluated[g.source].arithmetic
             savings[k, 4] += less * evaluated[g.source].divisions
     return None if np.isnan(savings).all() else savings
+
+
+def saved_addresses(model: SketchFeaturizer, works: LaneWorks, stage: StageId, lane: str, dim: str) -> Floats | None:
+    """Return the savings of each evaluation of a stage by jamming rows that gather at the same positions.
+
+    Args:
+        model: The kernel's sketch.
+        works: The costs of its stages.
+        stage: A stage with threads of its own.
+        lane: The dimension of neighbouring lanes.
+        dim: The dimension of the rows.
+
+    Returns:
+        As `saved_loads`.
+    """
+    if not gathers_at_same_positions(model, stage, dim):
+        return None
+    whole, varying = works.varying(stage, lane), works.varying(stage, dim)
+    savings = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
+    for k, rows in enumerate(cpu_policy.JAM_FACTORS):
+        left = whole.operations + (rows - 1) * varying.moving
+        if not cpu_policy.gathers_share(rows, operations=whole.operations, operations_left=left):
+            continue
+        less = 1 - 1 / rows
+        savings[k] = 0
+        savings[k, 3] = less * max(whole.arithmetic - varying.arithmetic, 0)
+        savings[k, 4] = less * max(whole.divisions - varying.divisions, 0)
+    return None if np.isnan(savings).all() else savings
+
+
+def gathers_at_same_positions(model: SketchFeaturizer, stage: StageId, dim: str) -> bool:
+    """Whether addresses of a stage depend on data, and that data does not depend on a dimension."""
+    access = model.accesses_of(stage)
+    if model.bound.stage(stage.func, stage.number).is_update or access.overflow:
+        return False
+    gathers = [g for g in access.loads if g.by_data]
+    at_data = [loops for g in gathers for row, loops in zip(g.rows, g.moved_by, strict=False) if row is None]
+    return bool(gathers) and all(g.moved_by for g in gathers) and all(dim not in loops for loops in at_data)
 
 
 def _loads_near_lanes(

@@ -4,7 +4,7 @@ One pass over a kernel calls the rewrites of this folder loop by loop, in the or
 share one `Namer` and one set of bound indices:
 
     lane loop                  strip_mine, which includes make_lane_loop_innermost; strip_mine_wide; collapse_all
-    loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; jam_terms;
+    loop around a lane loop    peel_last_iteration; unroll_and_jam, after unswitch_rows; jam_gathers; jam_terms;
                                split_scatter_loop if it gathers; keep_carried_values
     innermost lane loop        cut_into_vectors, unroll_by_period, split_at_clamps, split_scatter_loop, shift_tail,
                                which includes split_table_lookups
@@ -51,6 +51,7 @@ from autosched.lower.passes.cpu.distribute_lane_loop import (
     is_unit_stride,
     make_lane_loop_innermost,
 )
+from autosched.lower.passes.cpu.jam_gathers import jam_gathers
 from autosched.lower.passes.cpu.jam_terms import jam_terms
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.passes.cpu.peel_last_iteration import peel_last_iteration
@@ -157,7 +158,8 @@ class _NestLowering:
             return jammed
         if (unswitched := unswitch_rows(rows)) and (jammed := self._jammed_lanes(unswitched[1])):
             return (If(unswitched[0], jammed, self._loop_around_lanes(rows)),)
-        return ()
+        gathers = jam_gathers(rows, self._namer, self._bound)
+        return () if gathers is None else self._loop_around_lanes(gathers)
 
     def _jammed_lanes(self, rows: For) -> Body:
         """Return loops over groups of rows, and over the lanes at both ends with clamps; nothing if none is jammed."""

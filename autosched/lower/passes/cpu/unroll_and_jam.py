@@ -68,7 +68,7 @@ def jam_ends(rows: For, factor: int, namer: Namer) -> For | None:
 def _straight_lanes(rows: For) -> For | None:
     """Return the lane loop in a loop over rows, with the bindings before it; None if its rows cannot be jammed."""
     once = with_bindings(rows)
-    return once if once and _is_plain(once.body) and is_unit_stride(once) and not is_gather(once) else None
+    return once if once and is_straight(once.body) and is_unit_stride(once) and not is_gather(once) else None
 
 
 def with_bindings(rows: For) -> For | None:
@@ -107,7 +107,7 @@ def with_lanes_outside(rows: For, lanes: For, count: int, namer: Namer, first: i
     return replace(lanes, body=tuple(straight.stages[0].statements))
 
 
-def _is_plain(body: Sequence[Stmt]) -> bool:
+def is_straight(body: Sequence[Stmt]) -> bool:
     """Whether statements are straight-line code that reads no array that it writes."""
     stores = [s for s in body if isinstance(s, Store)]
     if not all(isinstance(s, Let | LetIndex | Store) for s in body):
