@@ -66,6 +66,9 @@ def test_regions_follow_from_conditions(value: Callable[[Func], Any], low: int, 
         lambda: select(x > 0, select(x < 20, table[x - 1], 1.0), table[0]),
         lambda: select(a.abs(label % 100 - 50) < 4, table[label % 100 - 40], 0.0),
         lambda: select((label >= 30) & (label < 20), table[label], 0.0),
+        lambda: select((table.shape[0] > 30) & (x > 3), table[30], 0.0),  # a condition that is constant
+        lambda: select(~((table.shape[0] < 30) | (x > 3)), table[x + 30], 0.0),
+        lambda: select((table.shape[0] < 30) | (x > 3), 0.0, table[-1]),
     ],
 )
 def test_reads_of_inputs_stay_in_range(value: Callable[[], Any]) -> None:

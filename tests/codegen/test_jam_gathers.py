@@ -176,7 +176,7 @@ def last_writer() -> BoundPipeline:
 )
 def test_random_schedules_agree(problem: Callable[[], BoundPipeline], jams: bool) -> None:
     bound, target = problem(), get_target("cpu")
-    mix = CandidateMix(beam=0, refined=0, greedy=0, states=0, legal=12, mutations=0, steps=0)
+    mix = CandidateMix(beam=0, refined=0, greedy=0, states=0, legal=8, mutations=0, steps=0)
     jammed = 0
     for _, schedule in CandidateGenerator(bound, target, 1).draw(mix):
         program = lower(bound, schedule)

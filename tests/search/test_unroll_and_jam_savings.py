@@ -138,7 +138,7 @@ def chosen_rows() -> BoundPipeline:
     [
         (wide(), 40, 1.0),
         (chosen_rows(), 40, 1.0),
-        (resampled(), 60, 1.0),
+        (resampled(), 30, 1.0),
         (Problem.app("harris", small=True).bind(), 40, 0.99),  # one has a guard, which the C backend unswitches
         (Problem.app("canny", small=True).bind(), 20, 0.95),  # so small that some have no block without guards
         (Problem.app("stencil_chain", small=True).bind(), 6, 0.95),  # of some 16 kernels each

@@ -28,6 +28,7 @@ FORMS: dict[str, Form] = {
     "maximum with places": (lambda a: f.max_pool2d(a, 3, 2, 1, return_indices=True), (1, 2, 9, 8)),
     "maximum of every point": (lambda a: f.max_pool2d(a, 3, 1, 1), (1, 1, 6, 7)),
     "maximum with dilation": (lambda a: f.max_pool2d(a, 3, 2, 1, dilation=2, return_indices=True), (1, 2, 9, 10)),
+    "maximum of one window": (lambda a: f.max_pool2d(a, 3, 1, 1, dilation=2), (1, 2, 3, 6)),  # with taps outside
     "maximum of ceil mode": (lambda a: f.max_pool2d(a, 3, 2, 1, ceil_mode=True, return_indices=True), (1, 2, 10, 8)),
     "maximum 3d": (lambda a: f.max_pool3d(a, 2, (1, 2, 2), 1, return_indices=True), (1, 2, 3, 5, 4)),
     "adaptive average": (lambda a: f.adaptive_avg_pool2d(a, (4, 3)), (1, 2, 8, 10)),

@@ -7,13 +7,16 @@ from itertools import islice
 
 from autosched.analysis.indices import index as ix
 from autosched.analysis.indices.comparisons import MIRRORED, NEGATED
-from autosched.lang.expr import COMPARISONS, Binary, Expr, Unary
+from autosched.lang.expr import COMPARISONS, Binary, Const, Expr, Unary
 
 MOST_TERMS = 256
 """Number of terms, nested ones included, beyond which ranges are not refined: chains of selects would take quadratic
 time."""
 Fact = tuple[ix.Index, ix.Interval]
 """An index and its range."""
+
+NEVER: Fact = (0, (1, 1))
+"""A fact that cannot hold."""
 
 
 def compared_integers(condition: Expr) -> list[Expr]:
@@ -28,8 +31,13 @@ def implied_facts(condition: Expr, truth: bool, memo: Mapping[int, ix.Index]) ->
         condition: Comparisons, combined by logical operators.
         truth: Whether the condition holds or fails.
         memo: Indices of the compared integers by ``id``.
+
+    Returns:
+        The facts; a contradictory one if the condition is a constant and has the other value.
     """
     facts: list[Fact] = []
+    if any(isinstance(e, Const) and bool(e.value) != holds for e, holds in _implied_operands(condition, truth)):
+        facts.append(NEVER)
     for comparison, holds in _comparisons(condition, truth):
         a, b = memo[id(comparison.a)], memo[id(comparison.b)]
         op = comparison.op if holds else NEGATED[comparison.op]
@@ -77,6 +85,13 @@ def _comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, 
 
 def implied_comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[Binary, bool]]:
     """Yield comparisons implied by the truth of a condition, all for ``truth=None``, and whether each holds."""
+    for e, holds in _implied_operands(condition, truth):
+        if isinstance(e, Binary) and e.op in COMPARISONS:
+            yield e, holds
+
+
+def _implied_operands(condition: Expr, truth: bool | None) -> Iterator[tuple[Expr, bool]]:
+    """Yield the operands of logical operators that the truth of a condition implies, as `implied_comparisons`."""
     stack = [(condition, truth is not False)]
     while stack:
         e, holds = stack.pop()
@@ -86,7 +101,7 @@ def implied_comparisons(condition: Expr, truth: bool | None) -> Iterator[tuple[B
             case Binary(op="and" | "or") if e.dtype.kind == "b":
                 if truth is None or (e.op == "and") == holds:
                     stack += [(e.b, holds), (e.a, holds)]
-            case Binary(op=op) if op in COMPARISONS:
+            case _:
                 yield e, holds
 
 
