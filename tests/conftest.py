@@ -67,6 +67,8 @@ WHOLE = (
     "torch_backend/test_backend.py", "torch_backend/test_operators.py",
 )  # fmt: skip
 """Files without samples: their cases are files of the repository, or differ in kind."""
+FIRST = ("test_readme.py", "torch_backend/test_operators.py")
+"""Files with tests of a minute: begun last, one process would run them while the others have none."""
 
 
 def _stride(cases: int, of_file: int) -> int:
@@ -76,13 +78,17 @@ def _stride(cases: int, of_file: int) -> int:
     return next((every for least, every in STRIDES if cases >= least), 1)
 
 
+def _name_of(path: Path) -> str:
+    return Path(os.path.relpath(path, Path(__file__).parent)).as_posix()
+
+
 def _mark_sampled_cases(items: list[pytest.Item]) -> None:
     cases: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             cases.setdefault((item.path, item.originalname), []).append(item)
     for (path, _), group in cases.items():
-        name = path.relative_to(Path(__file__).parent).as_posix()
+        name = _name_of(path)
         if name not in WHOLE:
             every = _stride(len(group), SAMPLED.get(name, 1))
             for k, item in enumerate(group):
@@ -111,6 +117,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _mark_sampled_cases(items)
+    items.sort(key=lambda item: _name_of(item.path) not in FIRST)
     if "fuzz" in (config.option.markexpr or ""):
         return
     skip = pytest.mark.skip(reason="a long run: make fuzz")

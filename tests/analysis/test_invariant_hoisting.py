@@ -216,7 +216,8 @@ def test_one_dimension_has_nothing_to_share() -> None:
 
 def test_the_search_hoists_weights() -> None:
     def interpolated(a: Input) -> Expr:
-        taps = [a[y, position(x) + k] * (weight(x) + k * weight(x + k)) for k in range(4)]
+        weights = [weight(x + k) for k in range(4)]
+        taps = [a[y, position(x) + k] * (w / sqrt(w * w + 2)) for k, w in enumerate(weights)]
         return taps[0] + taps[1] + taps[2] + taps[3]
 
     bound = image_of(interpolated, 300, 400, 560)

@@ -23,6 +23,7 @@ from autosched.search.cost.cpu.lane_loops import LaneLoops, lane_loops
 from autosched.target import cpu_target
 
 CPU = replace(cpu_target(Host(2, 16, 1 << 20, 32 << 20, 1 << 34, 2.5e9)), multiprocessors=1)
+TWO_CORES = replace(CPU, multiprocessors=2, processor="AuthenticAMD 26")
 H, W = 64, 1024
 y, x = Var("y"), Var("x")
 IMAGE = Input("image", float32, 2)

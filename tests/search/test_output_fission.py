@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +28,9 @@ from autosched.search.tune.cost_models import cost_model
 from autosched.search.tune.fission_candidates import fission_candidates
 from autosched.target import get_target
 from tests.lower.run_backends import random_inputs
+from tests.search.cpu_cases import TWO_CORES
 
-CPU, H200 = replace(get_target("cpu"), multiprocessors=2), get_target("h200")
+H200 = get_target("h200")
 QUICK = SearchSettings(beam_size=1, passes=1, refine=0, freeze=False)
 y, x = Var("y"), Var("x")
 
@@ -143,6 +143,6 @@ def test_versions_without_a_legal_schedule_are_named() -> None:
 
 def test_given_roots_hold_on_a_cpu() -> None:
     bound = three_outputs()
-    for candidate in fission_candidates(bound, CPU, cost_model("analytical", CPU), QUICK).found:
+    for candidate in fission_candidates(bound, TWO_CORES, cost_model("analytical", TWO_CORES), QUICK).found:
         roots = {name for k in candidate.schedule.kernels for name in k.root_funcs}
         assert "smooth" not in roots and candidate.spill_bytes == ()

@@ -29,8 +29,9 @@ from autosched.search.refine.time_tile_search import TimeTileSearch
 from autosched.search.settings import SearchSettings
 from autosched.search.space.option_enumeration import OptionEnumerator
 from autosched.search.space.time_tiles import repeated_funcs
-from autosched.target import get_target
+from autosched.target import Target, get_target
 from tests.schedule.building import chain_pipeline
+from tests.search.cpu_cases import TWO_CORES
 
 y, x = Var("y"), Var("x")
 
@@ -56,9 +57,8 @@ def time_tiles(bound: BoundPipeline, target: str) -> tuple[TimeTileSearch, BeamS
     return TimeTileSearch(evaluator, enumerator, Retiler(evaluator, enumerator)), search
 
 
-@pytest.mark.parametrize("target", ["cpu", "h200"])
-def test_runs_of_four_share_a_kernel(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+@pytest.mark.parametrize("target", [TWO_CORES, "h200"], ids=["cpu", "h200"])
+def test_runs_of_four_share_a_kernel(target: Target | str) -> None:
     scheduled = autosched.schedule(
         sweeps(4, 4096, float64).pipeline, {"u": (4096, 4096)}, target, reuse=False, measure_finalists=False
     )

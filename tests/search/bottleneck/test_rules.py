@@ -20,6 +20,7 @@ from autosched.target import get_target
 from tests.schedule import building
 from tests.schedule.building import block, kernel, member, root
 from tests.search.bottleneck.kernels import feature_diagnoses, polynomial, scheduled_app, simulated_diagnoses
+from tests.search.cpu_cases import TWO_CORES
 
 DRAM, L2, L1, SHARED = MemoryLevel
 x, y = Var("x"), Var("y")
@@ -82,7 +83,7 @@ def test_iterated_stencils_fuse_steps() -> None:
 def test_one_kernel_of_all_sweeps_has_none_to_fuse() -> None:
     app = get_app("smoother7pt")
     shapes = {"in": (256, 256, 256)}
-    s = autosched.schedule(app.build(T=2), shapes, "cpu", measure_finalists=False, reuse=False)
+    s = autosched.schedule(app.build(T=2), shapes, TWO_CORES, measure_finalists=False, reuse=False)
     (d,) = feature_diagnoses(s).values()
     assert d.traits.is_iterated and not d.traits.has_sweeps_beside
     assert d.bottleneck.kind is BottleneckKind.BANDWIDTH and Move.FUSE_STEPS not in moves(d)

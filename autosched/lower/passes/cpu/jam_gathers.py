@@ -16,7 +16,6 @@ from autosched.analysis.identifiers import Namer
 from autosched.analysis.indices import index as ix
 from autosched.lower.ir import For, Let, LetIndex, LoopRole, Op, Stmt, Store, values_of, walk_values
 from autosched.lower.ir_queries import names_in_indices, names_used, reads_in, value_key
-from autosched.lower.passes.cpu.distribute_lane_loop import is_gather
 from autosched.lower.passes.cpu.loop_dependence import carries_dependence
 from autosched.lower.passes.cpu.unroll_and_jam import is_straight, jam
 from autosched.schedule import cpu_policy
@@ -25,8 +24,8 @@ from autosched.schedule import cpu_policy
 def jam_gathers(loop: For, namer: Namer, bound: Mapping[str, ix.Index]) -> For | None:
     """Return a loop over groups of iterations, with the other loops in it and all iterations of a group in the lanes.
 
-    None unless lanes are straight-line code that gathers at positions independent of the loop, and few operations
-    depend on it (`cpu_policy.gathers_share`), or if two iterations may store to the same element.
+    None unless lanes are straight-line code whose addresses depend on values, such as loaded positions, none of them on
+    the loop, and few operations do (`cpu_policy.gathers_share`); or if two iterations may store to the same element.
 
     Args:
         loop: A loop around a lane loop (a thread loop of axis 0), with loops and bindings in between. Bindings move
@@ -38,7 +37,7 @@ def jam_gathers(loop: For, namer: Namer, bound: Mapping[str, ix.Index]) -> For |
     if nest is None:
         return None
     between, lanes = nest
-    if not is_straight(lanes.body) or not is_gather(lanes) or not _moves_stores_alone(loop.name, lanes.body):
+    if not is_straight(lanes.body) or not _moves_stores_alone(loop.name, lanes.body):
         return None
     operations = _distinct_operations(lanes.body)
     for factor in cpu_policy.JAM_FACTORS:
@@ -79,19 +78,20 @@ def _perfect_nest(loop: For) -> tuple[list[For], For] | None:
 
 
 def _moves_stores_alone(loop: str, body: Sequence[Stmt]) -> bool:
-    """Whether the element of each store depends on a loop, and no value in an index does."""
-    dependent = {loop}
-    values: set[str] = set()
+    """Whether the element of each store depends on a loop, and of the values in indices, which there are, none does."""
+    dependent, values, in_indices = {loop}, set[str](), set[str]()
     for s in body:
         indices = [read.index for read in reads_in((s,))]
         if isinstance(s, Let | LetIndex) and names_used((s,)) & dependent:
             dependent.add(s.name)
-            values |= {s.name} if isinstance(s, Let) else set()
+        if isinstance(s, Let):
+            values.add(s.name)
         if isinstance(s, Store | LetIndex):
             indices.append(s.index)
-        if names_in_indices(indices) & values or (isinstance(s, Store) and not names_in_indices([s.index]) & dependent):
+        in_indices |= names_in_indices(indices) & values
+        if isinstance(s, Store) and not names_in_indices([s.index]) & dependent:
             return False
-    return True
+    return bool(in_indices) and not in_indices & dependent
 
 
 def _distinct_operations(body: Sequence[Stmt]) -> int:
