@@ -59,7 +59,7 @@ SAMPLED = {
 long runs."""
 LEAST_CASES = 4
 """Cases of a test from which on some are long runs."""
-STRIDES = ((16, 6), (12, 4), (8, 3), (LEAST_CASES, 2))
+STRIDES = ((16, 8), (12, 6), (8, 4), (LEAST_CASES, 2))
 """For numbers of cases of a test in other files: of how many all but the first are long runs."""
 WHOLE = (
     "codegen/test_jam_gathers.py",
