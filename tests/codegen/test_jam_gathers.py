@@ -94,7 +94,7 @@ def same(before: Stmt, after: Stmt) -> bool:
     return bool(machines[0].stored()) and machines[0].stored() == machines[1].stored()
 
 
-def kinds(body: Sequence[Stmt], of: Buffer) -> int:
+def load_count(body: Sequence[Stmt], of: Buffer) -> int:
     """Return the number of loads of an array."""
     lets = (s for s in walk(tuple(body)) if isinstance(s, Let) and isinstance(s.value, BufferRead))
     return sum(s.value.buffer is of for s in lets if isinstance(s.value, BufferRead))
@@ -111,7 +111,7 @@ def test_addresses_of_several_channels_are_computed_once(channels: int, count: i
     assert rows.extent == ROWS
     (inner,) = rows.body
     assert isinstance(inner, For)
-    assert kinds(inner.body, WHERE) == 1
+    assert load_count(inner.body, WHERE) == 1
     assert sum(isinstance(s, Store) for s in inner.body) == count
     assert same(loop, found)
 
@@ -125,9 +125,7 @@ def test_bindings_between_the_loops_move_into_the_lane_loop() -> None:
 
 
 def test_a_loop_directly_around_the_lanes() -> None:
-    loop = For("c", 3, LoopRole.SERIAL, (lanes(*gather(at=T, to=plane(T))),))
-    loop = For("y", 1, LoopRole.SERIAL, (loop,)).body[0]  # type: ignore[assignment]
-    loop = For("c", 3, LoopRole.SERIAL, (LetIndex("y", 0), *loop.body))
+    loop = For("c", 3, LoopRole.SERIAL, (LetIndex("y", 0), lanes(*gather(at=T, to=plane(T)))))
     found = together(loop)
     assert found is not None
     assert same(loop, found)

@@ -117,7 +117,7 @@ class CpuKernelCosts:
 
     @cached_property
     def gathers(self) -> Ints:
-        """``int64[rows, 1]``: whether addresses of each nest's loads depend on data."""
+        """``int64[rows, 1]``: whether addresses of each nest's loads depend on values, loaded or computed."""
         facts = self._facts
         return np.array([[any(g.by_data for g in facts.accesses[stage].loads)] for stage in facts.rows], np.int64)
 

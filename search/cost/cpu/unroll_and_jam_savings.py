@@ -76,7 +76,7 @@ def saved_addresses(model: SketchFeaturizer, works: LaneWorks, stage: StageId, l
     Returns:
         As `saved_loads`.
     """
-    if not gathers_at_same_positions(model, stage, dim):
+    if not _gathers_at_same_positions(model, stage, dim):
         return None
     whole, varying = works.varying(stage, lane), works.varying(stage, dim)
     savings = np.full((len(cpu_policy.JAM_FACTORS), len(SPARED)), np.nan)
@@ -91,8 +91,8 @@ def saved_addresses(model: SketchFeaturizer, works: LaneWorks, stage: StageId, l
     return None if np.isnan(savings).all() else savings
 
 
-def gathers_at_same_positions(model: SketchFeaturizer, stage: StageId, dim: str) -> bool:
-    """Whether addresses of a stage depend on data, and that data does not depend on a dimension."""
+def _gathers_at_same_positions(model: SketchFeaturizer, stage: StageId, dim: str) -> bool:
+    """Whether addresses of a stage depend on values, loaded or computed, none of them on a dimension."""
     access = model.accesses_of(stage)
     if model.bound.stage(stage.func, stage.number).is_update or access.overflow:
         return False
