@@ -163,16 +163,23 @@ def _verdict_of_difference(group: SampleGroup, found: Results) -> Verdict:
 def is_rounding(member: Expected, found: Results) -> bool:
     """Whether results are as near to those of float64 as eager PyTorch's.
 
-    Sums of a few numbers that cancel differ by their order from any tolerance.
+    Sums of a few numbers that cancel differ by their order from any tolerance. Integers become numbers of float64 where
+    PyTorch's default type does.
     """
     tensors = member.sample.tensors
-    if not any(t.is_floating_point() and t.dtype != torch.float64 for t in tensors):
+    floats = [t for t in tensors if t.is_floating_point()]
+    if floats and all(t.dtype == torch.float64 for t in floats):
         return False
     wide = tuple(t.detach().double().requires_grad_(t.requires_grad) if t.is_floating_point() else t for t in tensors)
+    default = torch.get_default_dtype()
+    if not floats:
+        torch.set_default_dtype(torch.float64)
     try:
         exact = expected_of(replace(member.sample, tensors=wide)).results
     except Exception:
         return False
+    finally:
+        torch.set_default_dtype(default)
     return is_as_near_as_eager(found, member.results, exact)
 
 
