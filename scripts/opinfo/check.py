@@ -68,7 +68,7 @@ class _Draft:
     Attributes:
         members: The samples, until they are computed.
         in_tenth: Whether each is one for all backends.
-        tenth: Outcomes of the samples that further backends compute.
+        tenth: Outcomes of the samples that further backends compute: one at least where any has a region.
     """
 
     def __init__(self, operator: str, dtype: torch.dtype, most: int | None) -> None:
@@ -186,7 +186,8 @@ def _interpreted(drafts: list[_Draft]) -> list[_Draft]:
     for draft in drafts:
         judged = [outcomes[id(m)] for m in draft.members]
         draft.add(judged, draft.members, "interpreter")
-        draft.tenth = [o for o, c in zip(judged, draft.in_tenth, strict=True) if c and o.is_right]
+        right = [(o, c) for o, c in zip(judged, draft.in_tenth, strict=True) if o.is_right]
+        draft.tenth = [o for o, c in right if c] or [o for o, _ in right[:1]]
         draft.seconds += seconds * len(judged) / max(total, 1)
         draft.members = []
     return drafts
