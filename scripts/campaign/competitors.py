@@ -93,15 +93,20 @@ def run(context: Context) -> Outcome:
     """Run every peer on its unfinished apps; apps with an interrupted run come last."""
     options = context.options
     folder = Path(options.peers)
-    built = built_files(folder, options.work_path)
+    built, missing = folder, ""
+    try:
+        built = built_files(folder, options.work_path)
+    except FileNotFoundError as error:
+        missing = str(error)
     records: list[dict[str, Any]] = read_json(built / MANIFEST, [])
     messages, finished, failures = [], True, 0
     for peer in PEERS:
-        if not (folder / peer.script).exists():
-            if peer.is_optional:
-                continue
-            messages.append(f"{peer.name}: {peer.script} is not there")
-            finished = False
+        absent = "" if (folder / peer.script).exists() else f"{peer.script} is not there"
+        problem = absent or ("" if peer.apps else missing)
+        if problem:
+            if not (absent and peer.is_optional):
+                messages.append(f"{peer.name}: {problem}")
+                finished = False
             continue
         known = peer.apps or tuple(by_app(records))
         apps = [app for app in known if not options.apps or SAME_APP.get(app, app) in options.apps]

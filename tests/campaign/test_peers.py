@@ -134,3 +134,15 @@ def test_peers_import_one_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     env = peer_environment(tmp_path)
     assert env["PYTHONPATH"] == str(tmp_path)
     assert "PYTHONSAFEPATH" not in env
+
+
+def test_peers_with_apps_of_their_own_need_no_binaries(peers: Path, tmp_path: Path) -> None:
+    only = tmp_path / "only"
+    only.mkdir()
+    (peers / "common.py").rename(only / "common.py")
+    (only / "stencil_peers.py").write_text((peers / "torch_peers.py").read_text().replace("torch", "pystencils"))
+    outcome, step_context = run("peers", options(tmp_path, target="cpu", apps=("helmholtz",), peers=str(only)))
+    assert set(step_context.parts) == {"stencils/helmholtz"}
+    assert outcome.message == (
+        "halide: run_halide_peers.py is not there; torch: torch_peers.py is not there; stencils: 1 of 1 apps"
+    )

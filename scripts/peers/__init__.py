@@ -1,0 +1,1 @@
+"""Programs that others would use for stencils of volumes, timed beside ours."""
