@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import shutil
 import subprocess
 from dataclasses import replace
@@ -121,6 +122,23 @@ def test_long_vectors_are_asked_for_where_there_are_any(
         assert asked == ([] if bits is None else [f"-mprefer-vector-width={bits}"])
     finally:
         host_compiler.machine_flags.cache_clear()
+
+
+@pytest.mark.parametrize(("lanes", "is_without"), [(16, False), (8, True), (4, False)])
+def test_gathers_of_eight_floats_are_switched_off(
+    lanes: int, is_without: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = find_compiler()
+    if gnu_version(compiler) is None or platform.machine() != "x86_64":
+        pytest.skip("only gcc has the option, and only for x86")
+    host = replace(read_host(), simd_lanes=lanes)
+    monkeypatch.setattr(host_compiler, "read_host", lambda: host)
+    host_compiler.machine_flags.cache_clear()
+    try:
+        found = [flag for flag in host_compiler.processor_options(compiler) if flag in host_compiler.NO_GATHERS]
+    finally:
+        host_compiler.machine_flags.cache_clear()
+    assert len(found) == is_without
 
 
 def test_without_openmp_the_flag_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,13 @@ GATHERS = "-mgather"
 """Enables gathers on Intel's processors with fast ones: gcc since 12.4 and 13.3 generates none on any Intel processor,
 which makes data-dependent loads much slower."""
 
+NO_GATHERS = ("-mno-gather", "-mtune-ctrl=^use_gather")
+"""Keep gcc from gathers of eight floats; the first that a version accepts is used.
+
+gcc 12.2 compiled masked gathers wrongly: a store under a condition that is equal for all lanes got undefined values. It
+generates such gathers for Haswell and Zen 3, not for Zen 1 and 2. Processors with AVX-512 mask them otherwise.
+"""
+
 VECTOR_MATH = "-fveclib=libmvec"
 """Vector math library for clang, which uses the C library's only with this flag; gcc uses declared vector variants."""
 
@@ -146,6 +153,8 @@ def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
     candidates: list[tuple[str, ...]]
     if gnu_version(compiler) is not None:
         candidates = [(GATHERS,)] if has_fast_gathers() else []
+        if not candidates and read_host().simd_lanes == 8:
+            candidates = [(option,) for option in NO_GATHERS if _knows(compiler, (option,))][:1]
     else:
         candidates = [whole_lanes(read_host().simd_lanes), *([(VECTOR_MATH,)] if has_vector_math() else [])]
     accepted = (option for options in candidates if _knows(compiler, options) for option in options)
