@@ -154,7 +154,7 @@ def processor_options(compiler: HostCompiler) -> tuple[str, ...]:
     if gnu_version(compiler) is not None:
         candidates = [(GATHERS,)] if has_fast_gathers() else []
         if not candidates and read_host().simd_lanes == 8:
-            candidates = [(option,) for option in NO_GATHERS if _knows(compiler, (option,))][:1]
+            candidates += [(option,) for option in NO_GATHERS if _knows(compiler, (option,))][:1]
     else:
         candidates = [whole_lanes(read_host().simd_lanes), *([(VECTOR_MATH,)] if has_vector_math() else [])]
     accepted = (option for options in candidates if _knows(compiler, options) for option in options)
