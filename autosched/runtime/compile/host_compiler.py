@@ -39,7 +39,7 @@ NO_GATHERS = ("-mno-gather", "-mtune-ctrl=^use_gather")
 """Keep gcc from gathers of eight floats; the first that a version accepts is used.
 
 gcc 12.2 compiled masked gathers wrongly: a store under a condition that is equal for all lanes got undefined values. It
-generates such gathers for Haswell and Zen 3, not for Zen 1 and 2. Processors with AVX-512 mask them otherwise.
+generates such gathers for Haswell and Zen 3, not for Zen 1 and 2. No such fault was seen with AVX-512.
 """
 
 VECTOR_MATH = "-fveclib=libmvec"
