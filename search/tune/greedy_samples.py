@@ -37,7 +37,9 @@ from autosched.search.tune.search_processes import SteppedSearch, run_stepped
 from autosched.target import Target
 
 BEAM_SHARE = 0.7
-"""Largest share of a time budget for the beam search."""
+"""Largest share of a time budget for the beam search, with greedy searches after it."""
+BEAM_SHARE_ALONE = 0.9
+"""The same share without greedy searches; the rest is for the baseline and for improvements of the best schedule."""
 CONCURRENT_SEARCHES = 20
 """Greedy searches with batched evaluations. A time budget may end all of them unfinished, so there are no more."""
 STOP_RATIO = 1.15
@@ -243,8 +245,9 @@ class _Draw:
         if seconds is None and len(samplers) > 1 and self.samples <= len(samplers):
             self._narrowed_beam_searches()
             return
+        most = BEAM_SHARE if self.samples > len(samplers) else BEAM_SHARE_ALONE
         for number, sampler in enumerate(samplers):
-            share = BEAM_SHARE * (number + 1) / len(samplers)
+            share = most * (number + 1) / len(samplers)
             deadline = None if seconds is None else started + share * seconds
             if self.ranked and deadline is not None and time.perf_counter() > deadline:
                 self.cut_short = True  # even the shortest way to a schedule takes time

@@ -100,6 +100,23 @@ def test_a_spent_budget_leaves_further_samplers_out(monkeypatch: pytest.MonkeyPa
     assert not samplers[1].evaluator.counts.kernels
 
 
+@pytest.mark.parametrize(("samples", "share"), [(1, greedy_samples.BEAM_SHARE_ALONE), (2, greedy_samples.BEAM_SHARE)])
+def test_a_beam_search_without_greedy_ones_has_more_of_a_budget(
+    monkeypatch: pytest.MonkeyPatch, samples: int, share: float
+) -> None:
+    deadlines: list[float] = []
+    search = GreedySampler.search
+
+    def recorded(self: GreedySampler, *seed: int, deadline: float) -> object:
+        deadlines.append(deadline)
+        return search(self, *seed)
+
+    monkeypatch.setattr(GreedySampler, "search", recorded)
+    started = time.perf_counter()
+    drawn(samples, seconds=3600.0)
+    assert [d - started for d in deadlines] == [pytest.approx(3600 * share, abs=60)]
+
+
 def test_no_second_search_begins_near_the_end_of_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[float | None] = []
     monkeypatch.setattr(
