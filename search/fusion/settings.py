@@ -33,7 +33,7 @@ class FusionSettings:
 
     most_funcs: int = 10
     most_of_size: int = 384
-    most_nests: int = 500_000
+    most_nests: int = 250_000
     width: int = 4
     slack: float = 1.2
     partitions: int = 8
