@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import _core_aten_decompositions_post_autograd, get_decompositions
 
 aten = torch.ops.aten
 
@@ -32,9 +32,11 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return dict(_decompositions())
 
 
-@cache  # PyTorch takes 40 ms to list its composite operators
+@cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    # Without composite operators, as `core_aten_decompositions` has them: tracing decomposes those itself, and their
+    # list takes PyTorch 0.1 s.
+    core: dict[Any, Callable[..., Any]] = _core_aten_decompositions_post_autograd()
     divided = {o: rule for o, rule in core.items() if getattr(o, "overloadpacket", None) not in _TRANSLATED}
     return {**divided, **get_decompositions(_STATISTICS), aten.stack.default: stack}
 
