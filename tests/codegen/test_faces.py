@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("nvdisasm")
 FACES = ("z <", "z >", "y <", "y >", "x <", "x >")
 
 
-@pytest.mark.parametrize("source", ["global", "window", "async"])
+@pytest.mark.parametrize("source", ["global", pytest.param("window", marks=pytest.mark.fuzz), "async"])
 def test_blocks_at_faces_execute_at_most_half_as_much_again(source: str) -> None:
     bound, schedule = fused_sweeps((64, 64, 256), 16, source)
     issued, registers, spilled = measured(lower(bound, schedule))
