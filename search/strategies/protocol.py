@@ -82,6 +82,10 @@ class Beam:
         return _search_rewrites(bound, target, self.settings, None, cost, seconds, seed, count)
 
 
+PATIENT = SearchSettings(refine_patience=1)
+"""Settings of `DynamicProgramming`: a round of its refinement ends at the first neighbourhoods without a gain."""
+
+
 @dataclass(frozen=True, slots=True)
 class DynamicProgramming:
     """Fusion by dynamic programming over groups of Funcs (in the manner of Jangda and Bondhugula 2018).
@@ -92,7 +96,7 @@ class DynamicProgramming:
     """
 
     fusion: FusionSettings = field(default_factory=FusionSettings)
-    settings: SearchSettings = field(default_factory=SearchSettings)
+    settings: SearchSettings = PATIENT
 
     @reduced_gc()
     def search(
