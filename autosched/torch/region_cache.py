@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -130,21 +130,20 @@ def _package_digest() -> str:
     for package in _PACKAGES:
         spec = find_spec(package)
         for root in (spec.submodule_search_locations or ()) if spec is not None else ():
-            for state in sorted(_states(root, root)):
+            for state in sorted(_states(root)):
                 digest.update(f"{package} {state}\n".encode())
     return digest.hexdigest()
 
 
-def _states(directory: str, root: str) -> list[str]:
-    states: list[str] = []
+def _states(directory: str, prefix: str = "") -> Iterator[str]:
+    """Yield path below a directory, size and time of each source."""
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.is_dir() and entry.name != "__pycache__":
-                states += _states(entry.path, root)
-            elif entry.name.endswith((".py", ".h", ".safetensors", ".json")):
+            if entry.name.endswith((".py", ".h", ".safetensors", ".json")):
                 stat = entry.stat()
-                states.append(f"{os.path.relpath(entry.path, root)} {stat.st_size} {stat.st_mtime_ns}")
-    return states
+                yield f"{prefix}{entry.name} {stat.st_size} {stat.st_mtime_ns}"
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _states(entry.path, f"{prefix}{entry.name}/")
 
 
 def _compiler() -> list[Any]:

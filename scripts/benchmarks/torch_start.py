@@ -59,6 +59,7 @@ def sample(side: str, filled: Path, training: bool) -> Seconds:
     """Return the seconds to the first result in a new process."""
     with tempfile.TemporaryDirectory() as empty:
         environment = {**os.environ, "AUTOSCHED_CACHE_DIR": empty if side == "cold" else str(filled)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
         code = [__file__, "--sample", "aot_eager" if side == "aot_eager" else "autosched"]
         done = subprocess.run(
             [sys.executable, *code, *(["--training"] if training else [])],
