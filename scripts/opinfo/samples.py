@@ -6,7 +6,6 @@ import random
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -96,7 +95,9 @@ def samples(op: Any, dtype: torch.dtype, most: int | None = None) -> Iterator[Sa
         most: Most samples; they are spread over all of them.
     """
     seed_host(0)
-    with without_test_search():
+    # PyTorch looks for a running `unittest.TestCase` in the stack, two thirds of a check of one sample.
+    searches = [f"torch.testing._internal.{module}.extract_test_fn" for module in ("common_utils", "opinfo.core")]
+    with patch(searches[0], return_value=None), patch(searches[1], return_value=None):
         drawn = op.sample_inputs("cpu", dtype, requires_grad=differentiable(op, dtype))
     with patch("torch.testing._internal.common_utils.set_rng_seed", seed_host):
         drawn = list(drawn if most != 1 else islice(drawn, 1))  # some operators have thousands
@@ -113,15 +114,6 @@ def samples(op: Any, dtype: torch.dtype, most: int | None = None) -> Iterator[Sa
             limits,
             title=f"{op.full_name} {dtype} sample {number}",
         )
-
-
-@contextmanager
-def without_test_search() -> Iterator[None]:
-    """Keep PyTorch from looking for a running `unittest.TestCase` in the stack, two thirds of a check of one sample."""
-    with ExitStack() as patches:
-        for module in ("common_utils", "opinfo.core"):
-            patches.enter_context(patch(f"torch.testing._internal.{module}.extract_test_fn", return_value=None))
-        yield
 
 
 def seed_host(seed: int = 1234) -> None:

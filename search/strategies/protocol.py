@@ -82,21 +82,18 @@ class Beam:
         return _search_rewrites(bound, target, self.settings, None, cost, seconds, seed, count)
 
 
-PATIENT = SearchSettings(refine_patience=1)
-"""Settings of `DynamicProgramming`: a round of its refinement ends at the first neighbourhoods without a gain."""
-
-
 @dataclass(frozen=True, slots=True)
 class DynamicProgramming:
     """Fusion by dynamic programming over groups of Funcs (in the manner of Jangda and Bondhugula 2018).
 
     Attributes:
         fusion: Bounds of the dynamic program.
-        settings: Rewrites, options to try, pruning rules and refinement, as for `Beam`.
+        settings: Rewrites, options to try, pruning rules and refinement, as for `Beam`. By default a round of
+            refinement ends at the first neighbourhoods without a gain.
     """
 
     fusion: FusionSettings = field(default_factory=FusionSettings)
-    settings: SearchSettings = PATIENT
+    settings: SearchSettings = field(default_factory=lambda: SearchSettings(refine_patience=1))
 
     @reduced_gc()
     def search(
